@@ -48,10 +48,10 @@ def bag_problem(attribute: str, value: Wanted, bag: str = "") -> str:
 
 @functools.lru_cache(maxsize=16)
 def bag_tokens(words: Sequence[str], base: LanguageModel, first: bool = False) -> frozenset[int]:
-    """The tokens of words as they stand within a text: of those that are one token; or, with
+    """The tokens of words as written within a text: of those that are one token; or, with
     `first`, the first token of each."""
-    of_words = base.tokens.ids([f" {word}" for word in words])
-    return frozenset(ids[0] for ids in of_words if ids and (first or len(ids) == 1))
+    word_tokens = base.tokens.ids([f" {word}" for word in words])
+    return frozenset(ids[0] for ids in word_tokens if ids and (first or len(ids) == 1))
 
 
 def wanted_tokens(
@@ -98,13 +98,13 @@ def _hashable(value: Wanted) -> Wanted:
 def _bag(bag: str, attribute: str, value: Wanted) -> tuple[tuple[str, ...], str]:
     """Words, and why there are none."""
     try:
-        words = _of_file(bag) if bag else _shipped(attribute, value)
+        words = _words_in_file(bag) if bag else _shipped(attribute, value)
     except LevelfieldError as error:
         return (), str(error)
     return words, ""
 
 
-def _of_file(bag: str) -> tuple[str, ...]:
+def _words_in_file(bag: str) -> tuple[str, ...]:
     try:
         lines = user_path(bag).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:

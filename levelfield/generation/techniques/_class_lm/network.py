@@ -52,7 +52,7 @@ class Adapter(torch.nn.Module):
 
     Args:
         base: a causal model of `transformers`.
-        layers: of so many upper layers, all linear layers get a pair; at most all of them.
+        layers: number of upper layers whose linear layers all get a pair; at most all layers.
         rank: r.
         alpha: α.
         seed: of A, which is normal with variance 1 / in.
@@ -168,7 +168,7 @@ class ClassLM:
         bias: label -> b; of a guide with opposites, of what the text is not and is, in this order.
         opposites: label -> the code of texts that do not have it, where texts are told apart label
             by label; empty where the other labels are that.
-        scored: so many tokens at the end of a code count as the text's.
+        scored: number of tokens at the end of a code that count as the text's.
     """
 
     guide: Guide

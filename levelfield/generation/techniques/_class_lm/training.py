@@ -46,7 +46,7 @@ PACE = 10.0
 EVERY = 25
 """Steps between checkpoints."""
 TEST_TOKENS = 2048
-"""So many tokens of held-out texts are read at once."""
+"""This many tokens of held-out texts are read at once."""
 
 
 class LearntClassLM(torch.nn.Module):
@@ -179,15 +179,15 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     tensors = {name: p.detach().half().cpu() for name, p in model.adapter.state_dict().items()}
     model.adapter.load_state_dict(tensors)  # what is kept is what is tried
-    of_test = held_out_figures(model, test, test_ids)
+    test_figures = held_out_figures(model, test, test_ids)
     about = {
         "lambda": settings.lam,
         "adapter": model.shape,
         "scale": float(model.scale.detach()),
         "bias": dict(zip(codes, model.bias.detach().tolist(), strict=True)),
-        "figures": of_test,
+        "figures": test_figures,
     }
-    return TrainedGuide(about, tensors, _facts(settings, recipe, of_test, about), history)
+    return TrainedGuide(about, tensors, _facts(settings, recipe, test_figures, about), history)
 
 
 def held_out_figures(
@@ -207,15 +207,15 @@ def held_out_figures(
             torch.from_numpy(log_p).to(model.bias), torch.from_numpy(lengths).to(model.bias)
         )
         posterior: Floats = logits.double().softmax(-1).cpu().numpy()
-    of_posterior = figures(posterior, rows)
+    posterior_figures = figures(posterior, rows)
     log_p_label = float((rows.targets * log_p).sum() / lengths.sum())
     log_p_other = ((1 - rows.targets) * log_p).sum() / (lengths.sum() * (len(rows.labels) - 1))
     return {
         "texts": len(rows),
         "perplexity": round(float(np.exp(-log_p_label)), 4),
         "perplexity-other": round(float(np.exp(-log_p_other)), 4),
-        "accuracy": round(of_posterior.accuracy, 4),
-        "ece": round(of_posterior.ece, 4),
+        "accuracy": round(posterior_figures.accuracy, 4),
+        "ece": round(posterior_figures.ece, 4),
     }
 
 
@@ -233,20 +233,20 @@ def _all_log_p(model: LearntClassLM, ids: Sequence[Sequence[int]], labels: int) 
 def _facts(
     settings: ClassLMSettings,
     recipe: Recipe,
-    of_test: Mapping[str, float],
+    test_figures: Mapping[str, float],
     about: Mapping[str, Any],
 ) -> dict[str, str]:
-    on = f"on {of_test['texts']:,} held-out texts"
+    on = f"on {test_figures['texts']:,} held-out texts"
     bias = ", ".join(f"{label} {b:.3f}" for label, b in about["bias"].items())
     return {
         "Adapter": f"rank {settings.rank} on the linear layers of the upper {settings.layers} "
         "layers, stored as float16",
         "Loss": f"λ {settings.lam:g}",
         "Training": training_fact(settings, recipe),
-        "Perplexity, own label": f"{of_test['perplexity']:.2f} {on}",
-        "Perplexity, other labels": f"{of_test['perplexity-other']:.2f}",
-        "Accuracy of the posterior": f"{of_test['accuracy']:.4f}",
-        "Calibration error": calibration_fact(of_test["ece"]),
+        "Perplexity, own label": f"{test_figures['perplexity']:.2f} {on}",
+        "Perplexity, other labels": f"{test_figures['perplexity-other']:.2f}",
+        "Accuracy of the posterior": f"{test_figures['accuracy']:.4f}",
+        "Calibration error": calibration_fact(test_figures["ece"]),
         "α": f"{about['scale']:.3f}",
         "b": bias,
     }

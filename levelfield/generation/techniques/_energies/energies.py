@@ -53,7 +53,7 @@ def keyword_energy(
         mask: which of the n tokens count, (rows, n); at least one of each row. All if not given.
     """
     log_p = log_p.clamp(min=-20.0)
-    of_tokens = -((log_p + gumbel).softmax(1) * log_p).sum(1)
+    token_energies = -((log_p + gumbel).softmax(1) * log_p).sum(1)
     if mask is None:
-        return of_tokens.mean(-1)
-    return (of_tokens * mask).sum(-1) / mask.sum(-1)
+        return token_energies.mean(-1)
+    return (token_energies * mask).sum(-1) / mask.sum(-1)

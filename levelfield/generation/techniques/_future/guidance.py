@@ -48,13 +48,13 @@ class FutureLabel(Term):
     Attributes:
         form: `p` is B itself.
         estimator: makes B for a batch.
-        wanted: control -> the label that it asks for.
+        label_of: control -> the label that it asks for.
         labels: of the estimator, in its order.
         bos_id: the token that precedes every text.
     """
 
     estimator: Callable[[], FutureEstimator]
-    wanted: Callable[[Control], str]
+    label_of: Callable[[Control], str]
     labels: tuple[str, ...]
     bos_id: int
     form: Form = "log-p"
@@ -65,7 +65,7 @@ class FutureLabel(Term):
 
     def reader(self, controls: Sequence[Control]) -> FutureGuide:
         """Returns what follows the rows of a batch, one control each."""
-        labels = [self.labels.index(self.wanted(control)) for control in controls]
+        labels = [self.labels.index(self.label_of(control)) for control in controls]
         return FutureGuide(self.estimator(), labels, self.bos_id)
 
 
@@ -74,8 +74,8 @@ def future_label(technique: GuidedTechnique, attribute: str, form: Form = "log-p
     it."""
     guide = technique._guide(attribute)
     learnt = future_model(guide, technique.model, technique.loading)
-    wanted = partial(technique._wanted_label, attribute)
-    return FutureLabel(learnt.rows, wanted, guide.labels, learnt.bos_id, form)
+    label_of = partial(technique._wanted_label, attribute)
+    return FutureLabel(learnt.rows, label_of, guide.labels, learnt.bos_id, form)
 
 
 class FutureGuide:

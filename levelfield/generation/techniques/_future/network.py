@@ -77,7 +77,7 @@ class FutureDiscriminator(nn.Module):
         mask: torch.Tensor,
         past: Sequence[KeysValues] = (),
     ) -> tuple[torch.Tensor, list[KeysValues]]:
-        """Logits of the labels behind every token, (rows, tokens, labels), and what the layers have
+        """Logits of the labels after every token, (rows, tokens, labels), and what the layers have
         read so far.
 
         Args:
@@ -105,7 +105,7 @@ class FutureDiscriminator(nn.Module):
         return logits, read
 
     def whole(self, ids: torch.Tensor) -> torch.Tensor:
-        """Logits behind every token of texts, padded on the right: (rows, tokens, labels)."""
+        """Logits after every token of texts, padded on the right: (rows, tokens, labels)."""
         tokens = ids.shape[1]
         places = torch.arange(tokens, device=ids.device).expand(len(ids), tokens)
         mask = torch.ones(1, tokens, tokens, dtype=torch.bool, device=ids.device).tril()
@@ -114,7 +114,7 @@ class FutureDiscriminator(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Attention with rotary positions, then a feed-forward network; each behind a norm."""
+    """Attention with rotary positions, then a feed-forward network, each after a norm."""
 
     def __init__(self, shape: FutureShape) -> None:
         super().__init__()
@@ -152,14 +152,14 @@ def rotated(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def text_rows(texts: Sequence[Sequence[int]], bos_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """BOS and the tokens of texts, padded on the right, and which are no padding: (rows, tokens)
-    each."""
+    """BOS and the tokens of texts, padded on the right, and which of them are not padding: (rows,
+    tokens) each."""
     rows = [[bos_id, *text] for text in texts]
     return torch.from_numpy(padded(rows, bos_id)), torch.from_numpy(token_mask(rows)).bool()
 
 
 CHUNK = 512
-"""So many candidates a row are read at once."""
+"""This many candidates a row are read at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ class FutureRows:
     have the same position.
 
     Args:
-        bos_id: stands before every text.
+        bos_id: comes before every text.
     """
 
     def __init__(self, model: FutureDiscriminator, bos_id: int) -> None:
@@ -212,7 +212,7 @@ class FutureRows:
         self.passes = 0
 
     def start(self, texts: Sequence[Sequence[int]]) -> None:
-        """Begins texts anew, without BOS."""
+        """Begins new texts, given without BOS."""
         ids, real = text_rows(texts, self._bos_id)
         device = self._model.embeddings.device
         self._ids, self._real = ids.to(device), real.to(device)
@@ -241,7 +241,7 @@ class FutureRows:
         return logits[torch.arange(len(last)), last].log_softmax(-1)
 
     def _pass(self, candidates: torch.Tensor) -> torch.Tensor:
-        """Reads what is new of the texts, and candidates behind them: (rows, new tokens and
+        """Reads what is new of the texts, and candidates after them: (rows, new tokens and
         candidates, labels)."""
         rows, n = candidates.shape
         seen = self._past[0].keys.shape[2] if self._past else 0

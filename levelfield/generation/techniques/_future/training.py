@@ -33,7 +33,7 @@ from levelfield.train.recipe import Recipe
 EVERY = 200
 """Steps between checkpoints."""
 TEST_TOKENS = 4096
-"""So many tokens of held-out texts are read at once."""
+"""This many tokens of held-out texts are read at once."""
 PERCENT = (25, 50, 100)
 """Of a held-out text's tokens, after which the discriminator is tried."""
 
@@ -45,7 +45,7 @@ class FutureLabels(TextTask):
     Attributes:
         rows: texts and their labels.
         ids: of each text, at least one.
-        bos_id: stands before every text.
+        bos_id: comes before every text.
         read: names what made the ids.
     """
 
@@ -66,10 +66,10 @@ class FutureLabels(TextTask):
         device = model.embeddings.device
         ids, real = text_rows([self.ids[i] for i in rows], self.bos_id)
         targets = torch.from_numpy(self.rows.targets[rows]).float()
-        of_each = targets[:, None].expand(*ids.shape, -1)[real]
+        token_targets = targets[:, None].expand(*ids.shape, -1)[real]
         logits = model.whole(ids.to(device))[real.to(device)]
-        total = torch.nn.functional.cross_entropy(logits, of_each.to(device), reduction="sum")
-        return Loss(total, len(of_each))
+        total = torch.nn.functional.cross_entropy(logits, token_targets.to(device), reduction="sum")
+        return Loss(total, len(token_targets))
 
 
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
@@ -86,10 +86,10 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     history = fit(model, task, recipe, place.checkpoint, progress=place.progress)
     tensors = {name: p.detach().half().cpu() for name, p in model.state_dict().items()}
     model.load_state_dict(tensors)  # what is kept is what is tried
-    of_test = held_out_figures(model, test, test_ids, base.bos_id)
+    test_figures = held_out_figures(model, test, test_ids, base.bos_id)
     sizes = {name: n for name, n in asdict(shape).items() if name != "dropout"}
-    about = {"shape": sizes, "figures": of_test}
-    return TrainedGuide(about, tensors, _facts(model, settings, recipe, of_test), history)
+    about = {"shape": sizes, "figures": test_figures}
+    return TrainedGuide(about, tensors, _facts(model, settings, recipe, test_figures), history)
 
 
 def _untrained(
@@ -106,7 +106,7 @@ def held_out_figures(
 ) -> dict[str, float]:
     """How well labels are predicted from beginnings of held-out texts.
 
-    `accuracy-25`, `accuracy-50` and `accuracy-100` are after so many percent of a text's tokens,
+    `accuracy-25`, `accuracy-50` and `accuracy-100` are after that percentage of a text's tokens,
     rounded up; `nats` (the mean −log P of the label) and `ece` are at the end of the text.
     """
     p = {percent: np.empty((len(rows), len(rows.labels))) for percent in PERCENT}
@@ -134,7 +134,7 @@ def _facts(
     model: FutureDiscriminator,
     settings: FutureSettings,
     recipe: Recipe,
-    of_test: Mapping[str, float],
+    test_figures: Mapping[str, float],
 ) -> dict[str, str]:
     parameters = sum(p.numel() for p in model.parameters())
     return {
@@ -143,12 +143,12 @@ def _facts(
         "Training": f"{recipe.steps:,} steps of {settings.batch} texts of at most "
         f"{settings.tokens} tokens, every beginning with the label of the text, learning rate "
         f"{settings.learning_rate:g}, dropout {settings.dropout:g}, products in {recipe.precision}",
-        "Accuracy": f"{of_test['accuracy-100']:.4f} at the end of {of_test['texts']:,} held-out "
-        "texts",
-        "After half of the tokens": f"{of_test['accuracy-50']:.4f}",
-        "After a quarter": f"{of_test['accuracy-25']:.4f}",
-        "Loss": f"{of_test['nats']:.4f} nats at the end of a text",
-        "Calibration error": calibration_fact(of_test["ece"]),
+        "Accuracy": f"{test_figures['accuracy-100']:.4f} at the end of "
+        f"{test_figures['texts']:,} held-out texts",
+        "After half of the tokens": f"{test_figures['accuracy-50']:.4f}",
+        "After a quarter": f"{test_figures['accuracy-25']:.4f}",
+        "Loss": f"{test_figures['nats']:.4f} nats at the end of a text",
+        "Calibration error": calibration_fact(test_figures["ece"]),
     }
 
 

@@ -68,7 +68,7 @@ def mean_states(base: LanguageModel, texts: Sequence[Sequence[int]]) -> torch.Te
     rows = torch.from_numpy(padded([[*opening, *text] for text in texts], base.bos_id))
     real = torch.from_numpy(token_mask(texts)).to(base.device)
     with torch.inference_mode():
-        # padding stands behind the texts, where a causal model does not see it
+        # padding follows the texts, where a causal model does not see it
         ids = rows.to(base.device)
         states = base.model.base_model(input_ids=ids, use_cache=False)[0].float()
         states = states[:, len(opening) :]

@@ -32,7 +32,7 @@ from levelfield.train.labelled import Labelled, LabelledTexts
 EVERY = 512
 """Texts between checkpoints."""
 BATCH_TOKENS = 2048
-"""So many tokens are read at once."""
+"""This many tokens are read at once."""
 
 
 def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGuide:
@@ -50,28 +50,28 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
         "bias": torch.from_numpy(head.bias).half(),
     }
     kept = Head(*(tensor.float().numpy() for tensor in tensors.values()))
-    of_test = held_out_figures(kept, states[len(ids) :], test)
+    test_figures = held_out_figures(kept, states[len(ids) :], test)
     facts = {
         "Network": f"a linear layer on the mean of the base's last states, {head.weight.size:,} "
         "weights, stored as float16",
         "Training": f"logistic regression by L-BFGS, L2 {settings.l2:g}, on texts of at most "
         f"{settings.tokens} tokens, read with products in {'bfloat16' if low else 'float32'}",
-        "Accuracy": f"{of_test['accuracy']:.4f} on {of_test['texts']:,} held-out texts",
-        "Loss": f"{of_test['nats']:.4f} nats a text",
-        "Calibration error": calibration_fact(of_test["ece"]),
+        "Accuracy": f"{test_figures['accuracy']:.4f} on {test_figures['texts']:,} held-out texts",
+        "Loss": f"{test_figures['nats']:.4f} nats a text",
+        "Calibration error": calibration_fact(test_figures["ece"]),
     }
-    return TrainedGuide({"figures": of_test}, tensors, facts, [])
+    return TrainedGuide({"figures": test_figures}, tensors, facts, [])
 
 
 def held_out_figures(head: Head, states: Singles, rows: Labelled) -> dict[str, float]:
     """How well labels of held-out texts are predicted; `nats` is the mean −log P of the label."""
     log_p = torch.from_numpy(head.log_odds(states)).log_softmax(-1).numpy()
-    of_test = figures(np.exp(log_p), rows)
+    test_figures = figures(np.exp(log_p), rows)
     return {
         "texts": len(rows),
-        "accuracy": round(of_test.accuracy, 4),
+        "accuracy": round(test_figures.accuracy, 4),
         "nats": round(float(-(rows.targets * log_p).sum() / len(rows)), 4),
-        "ece": round(of_test.ece, 4),
+        "ece": round(test_figures.ece, 4),
     }
 
 

@@ -31,9 +31,9 @@ from levelfield.models.torch.language_model import LanguageModel
 
 ITERATIONS = 15
 CANDIDATES = 1000
-"""So many points are kept of each label's seeds, and so many of all."""
+"""The number of points kept of each label's seeds, and that of all of them."""
 ROWS = 512
-"""Distances of so many points are computed at once."""
+"""The number of points whose distances are computed at once."""
 
 
 def intersection_centres(
@@ -95,7 +95,7 @@ def _nearest(q: torch.Tensor, X: torch.Tensor, k: int) -> tuple[torch.Tensor, to
 
 
 COMBINATIONS = 256
-"""So many combinations of labels have their intersections kept."""
+"""This many combinations of labels have their intersections kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,7 @@ def latent_clouds(model: LatentModel, attribute: str) -> Clouds:
 
 
 def flow_clouds(model: LatentModel, attribute: str) -> Clouds:
-    """Returns the Gaussians of an attribute's labels, behind the flow."""
+    """Returns the Gaussians of an attribute's labels in the space after the flow."""
     assert model.flow is not None
     labels = model.guide.attributes[attribute]
     columns = [model.column(attribute, label) for label in labels]
@@ -235,10 +235,10 @@ Wanted = tuple[tuple[str, str, float], ...]
 
 @functools.lru_cache(maxsize=COMBINATIONS)
 def centres(
-    guide: Guide, wanted: Wanted, neighbours: int, n: int, model: str, loading: Loading
+    guide: Guide, labels: Wanted, neighbours: int, n: int, model: str, loading: Loading
 ) -> torch.Tensor:
     """The n best points in the intersection of these labels' latents, best first: (n, d), float64;
     searched once a process."""
     learnt = latent_model(guide, model, loading)
-    clouds = [learnt.latents[attribute, label] for attribute, label, _ in wanted]
-    return intersection_centres(clouds, [weight for *_, weight in wanted], neighbours, n)
+    clouds = [learnt.latents[attribute, label] for attribute, label, _ in labels]
+    return intersection_centres(clouds, [weight for *_, weight in labels], neighbours, n)

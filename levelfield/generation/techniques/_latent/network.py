@@ -60,9 +60,9 @@ def cache_shape(model: Any) -> tuple[int, int, int]:
     """Layers, heads of keys and values, and width of a head of a causal model."""
     config = model.config.get_text_config()
     heads = int(config.num_attention_heads)
-    of_cache = getattr(config, "num_key_value_heads", None) or heads
+    cache_heads = getattr(config, "num_key_value_heads", None) or heads
     width = getattr(config, "head_dim", None) or int(config.hidden_size) // heads
-    return int(config.num_hidden_layers), int(of_cache), int(width)
+    return int(config.num_hidden_layers), int(cache_heads), int(width)
 
 
 def keys_and_values(model: Any, ids: torch.Tensor) -> torch.Tensor:

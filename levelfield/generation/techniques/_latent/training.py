@@ -4,10 +4,10 @@ Gaussians; one guide serves MultiCTG and PriorCTG.
 Gu et al. 2022, "A Distributional Lens for Multi-Aspect Controllable Text Generation", section 3.1.
 Every step reads texts of one attribute a, in turn. With e the latents of the batch, its loss is
 0.5 · L_R + 0.2 · L_C + 0.3 · 10 · L_G:
-L_R, nats per token of the texts, each behind the prefix of its own latent, on the frozen base;
+L_R, nats per token of the texts, each after the prefix of its own latent, on the frozen base;
 L_C, cross-entropy of the labels by a linear head on e;
 L_G = Σ_b ‖mean(e) − mean(e_b)‖² / d over the other attributes b, with e_b the latents of b's last
-batch, which are encoded anew, without gradients.
+batch, which are encoded again, without gradients.
 Where L_C is below 0.1, its weight is 0.05 and what it loses goes to L_R.
 
 Before that, encoder and head learn from L_C and L_G of all texts at once: they read vectors that do
@@ -68,13 +68,13 @@ from levelfield.train.loop import Loss, Passes, fit, seeded
 from levelfield.train.recipe import Recipe
 
 LEAST = 1e-3
-"""Vectors count as this far from their mean at least; those of one text only are no distance."""
+"""The least distance of vectors from their mean; with one text only, it would be 0."""
 
 
 class LearntLatent(torch.nn.Module):
     """An encoder of vectors, a decoder into prefixes of a base, and a head for the labels.
 
-    Prefixes begin as what the base keeps of P BOS tokens, so that it writes as behind the end of
+    Prefixes begin as what the base keeps of P BOS tokens, so that it writes as after the end of
     another text.
 
     Args:
@@ -128,7 +128,7 @@ class LearntLatent(torch.nn.Module):
 
 
 TEST_TEXTS, TEST_TOKENS = 256, 2048
-"""Perplexities are of so many held-out texts at most; so many tokens are read at once."""
+"""The most held-out texts that perplexities are of, and the number of tokens read at once."""
 
 
 def held_out_figures(
@@ -140,9 +140,9 @@ def held_out_figures(
 ) -> dict[str, float]:
     """What latents know of labels, and prefixes of texts, on held-out texts.
 
-    `accuracy-A` is of the head for attribute A. `perplexity` is of texts behind the prefixes of
-    their own latents, `perplexity-base` without prefixes, `perplexity-label` behind the prefix of
-    the mean latent of their label, `perplexity-other` behind that of the next label of the
+    `accuracy-A` is of the head for attribute A. `perplexity` is of texts after the prefixes of
+    their own latents, `perplexity-base` without prefixes, `perplexity-label` after the prefix of
+    the mean latent of their label, `perplexity-other` after that of the next label of the
     attribute; exp of the mean nats per token.
 
     Args:
@@ -201,7 +201,7 @@ def facts(
     model: LearntLatent,
     settings: LatentSettings,
     recipe: Recipe,
-    of_test: Mapping[str, float],
+    figures: Mapping[str, float],
     texts: int,
 ) -> dict[str, str]:
     """Rows for the card.
@@ -215,7 +215,7 @@ def facts(
     accuracies, by_density = (
         ", ".join(
             f"{name.removeprefix(prefix)} {value:.4f}"
-            for name, value in of_test.items()
+            for name, value in figures.items()
             if name.startswith(prefix)
         )
         for prefix in ("accuracy-", "density-accuracy-")
@@ -231,9 +231,9 @@ def facts(
         "Training": training_fact(settings, recipe),
         "Accuracy": f"{accuracies}, of the head on held-out texts; "
         f"{by_density} of the densities behind the flow",
-        "Perplexity": f"{of_test['perplexity']:.1f} behind the prefixes of the texts' own latents, "
-        f"{of_test['perplexity-label']:.1f} behind that of their label's mean, "
-        f"{of_test['perplexity-other']:.1f} of another label's, {of_test['perplexity-base']:.1f} "
+        "Perplexity": f"{figures['perplexity']:.1f} behind the prefixes of the texts' own latents, "
+        f"{figures['perplexity-label']:.1f} behind that of their label's mean, "
+        f"{figures['perplexity-other']:.1f} of another label's, {figures['perplexity-base']:.1f} "
         "without",
     }
 
@@ -308,15 +308,17 @@ class LatentTask(GuideTask):
         texts = [self.ids[i] for i in part.at[rows]]
         reconstruction = model.nats(noisy, texts).sum() / model.scored(texts)
         targets = torch.from_numpy(part.targets[rows]).to(e)
-        of_labels = F.cross_entropy(model.head(noisy)[:, part.block], targets)
+        label_loss = F.cross_entropy(model.head(noisy)[:, part.block], targets)
         gap = e.new_zeros(())
         for earlier in range(max(0, step - len(self.parts) + 1), step):
             other = self.parts[earlier % len(self.parts)]
             with torch.no_grad():
                 centre = model.encoder(self._of(other, self._batch(earlier))).mean(0)
             gap = gap + F.mse_loss(e.mean(0), centre)
-        weight = LABELS_LEARNT if float(of_labels.detach()) < LEARNT else LABELS
-        total = (RECONSTRUCTION + LABELS - weight) * reconstruction + weight * of_labels + GAP * gap
+        weight = LABELS_LEARNT if float(label_loss.detach()) < LEARNT else LABELS
+        total = (
+            (RECONSTRUCTION + LABELS - weight) * reconstruction + weight * label_loss + GAP * gap
+        )
         return Loss(total * len(rows), len(rows))
 
     def _batch(self, step: int) -> Codes:
@@ -364,10 +366,10 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     halves = {f"{n}.{k}": p.detach().half() for n, m in kept.items() for k, p in named(m).items()}
     for name, module in kept.items():  # what is kept is what is tried
         module.load_state_dict({k: halves[f"{name}.{k}"] for k in module.state_dict()})
-    e, of_test = latents(model, vectors), latents(model, test_vectors)
+    e, test_latents = latents(model, vectors), latents(model, test_vectors)
     flow, flow_figures = train_flow(
         [(part, e[part.at]) for part in parts],
-        [(part, of_test[part.at]) for part in by_attribute(test, spec.attribute)],
+        [(part, test_latents[part.at]) for part in by_attribute(test, spec.attribute)],
         FlowSettings(flow_shape(settings), settings.flow_steps),
         spec.seed,
         f"{task.identity} {recipe}",
@@ -376,8 +378,8 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     tensors = {name: tensor.cpu() for name, tensor in halves.items()}
     tensors |= {f"latents.{i}": X for i, X in enumerate(_clouds(parts, e, settings.kept, spec))}
     tensors |= {f"flow.{name}": p.contiguous() for name, p in named(flow).items()}
-    of_prefixes = held_out_figures(model, test, spec.attribute, test_ids, of_test)
-    figures = {"texts": len(test), **of_prefixes, **flow_figures}
+    prefix_figures = held_out_figures(model, test, spec.attribute, test_ids, test_latents)
+    figures = {"texts": len(test), **prefix_figures, **flow_figures}
     about = {
         **({"attributes": train.columns()} if train.attributes else {}),
         "encoder": settings.encoder,
@@ -401,21 +403,21 @@ def learn_labels(
     """
     learnt = [*model.encoder.parameters(), *model.head.parameters()]
     optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, weight_decay=0.01)
-    of_parts = [(part, vectors[torch.from_numpy(part.at)]) for part in parts]
+    part_vectors = [(part, vectors[torch.from_numpy(part.at)]) for part in parts]
     targets = [torch.from_numpy(part.targets).to(vectors) for part in parts]
     for _ in range(settings.head_steps):
-        latents_of = [model.encoder(x) for _, x in of_parts]
-        of_labels = torch.stack(
+        latents_of = [model.encoder(x) for _, x in part_vectors]
+        label_loss = torch.stack(
             [
                 F.cross_entropy(model.head(e)[:, part.block], target)
-                for (part, _), e, target in zip(of_parts, latents_of, targets, strict=True)
+                for (part, _), e, target in zip(part_vectors, latents_of, targets, strict=True)
             ]
         ).mean()
         means = [e.mean(0) for e in latents_of]
         gaps = [F.mse_loss(a, b) for a, b in itertools.combinations(means, 2)]
         optimizer.zero_grad()
-        gap = sum(gaps, of_labels.new_zeros(()))
-        torch.autograd.backward(LABELS * of_labels + GAP * gap)
+        gap = sum(gaps, label_loss.new_zeros(()))
+        torch.autograd.backward(LABELS * label_loss + GAP * gap)
         optimizer.step()
     optimizer.zero_grad()
 

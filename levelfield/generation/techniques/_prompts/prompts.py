@@ -69,8 +69,8 @@ class Instructions:
         opening: what the user's message goes on with where the opening can't be prefilled;
             `{prompt}` stands for the opening.
         stop: strings that end a text.
-        wishes: attribute -> its part of the control in words, in their order; `{values}` stands
-            for the values, `{quoted}` for the values in quotes, `{attribute}` for the name.
+        wishes: attribute -> its part of the control in words, in their order; `{values}` is
+            replaced by the values, `{quoted}` by the values in quotes, `{attribute}` by the name.
         words: attribute -> value in lower case -> other words for it.
         plain: role -> a message for models without a chat template; `{content}` stands for what
             it says.
@@ -325,13 +325,15 @@ class Prompts:
             prompt: what the user's message says the text begins with; empty where the assistant's
                 turn begins with it.
         """
-        told = self.instructions
-        messages = [message("system", told.system)]
+        instructions = self.instructions
+        messages = [message("system", instructions.system)]
         for shot in self.examples.chosen(control.keys(), self.shots):
-            task = told.asked(shot.control)
-            messages.append(message("user", told.begun(task, shot.prompt) if prompt else task))
+            task = instructions.asked(shot.control)
+            begun = instructions.begun(task, shot.prompt) if prompt else task
+            messages.append(message("user", begun))
             messages.append(message("assistant", shot.prompt + shot.continuation))
-        return [*messages, message("user", told.begun(told.asked(control), prompt))]
+        task = instructions.begun(instructions.asked(control), prompt)
+        return [*messages, message("user", task)]
 
     def refusal(self, control: Control) -> str:
         """Returns why a control can't be put into words; empty if it can."""

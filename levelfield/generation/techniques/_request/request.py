@@ -79,11 +79,11 @@ class RequestTechnique(LocalTechnique, abc.ABC):
         return self.needs_opposite
 
     def _asked(self, attributes: frozenset[str]) -> HelperLM:
-        """log p of the base behind the text that asks for the control."""
+        """log p of the base after the text that asks for the control."""
         return HelperLM(self.base, partial(self._request, attributes, False))
 
     def _asked_opposite(self, attributes: frozenset[str]) -> HelperLM:
-        """log p of the base behind the text that asks for the opposite."""
+        """log p of the base after the text that asks for the opposite."""
         return HelperLM(self.base, partial(self._request, attributes, True))
 
     def _request(self, attributes: frozenset[str], is_opposite: bool, control: Control) -> Prefix:

@@ -78,8 +78,8 @@ class RankingOptions(TorchOptions):
         if not control:
             return f"{self.metric} needs a control, and there is none"
         hint = controlled_by(*control)
-        what = " and ".join(ignored or unjudged)
-        return f"no judge of {self.metric} judges {what}" + (f"; {hint}" if hint else "")
+        attributes = " and ".join(ignored or unjudged)
+        return f"no judge of {self.metric} judges {attributes}" + (f"; {hint}" if hint else "")
 
     def _worth(self, samples: Sequence[Sample]) -> list[float]:
         """Returns what each text is worth, more being better; −∞ of one without a value."""

@@ -239,12 +239,12 @@ def head_additions(model: Any, vectors: Mapping[int, torch.Tensor]) -> Intervent
 
 
 def taken_heads(
-    base: LanguageModel, told: Callable[[int, torch.Tensor], None]
+    base: LanguageModel, receive: Callable[[int, torch.Tensor], None]
 ) -> list[RemovableHandle]:
     """What the heads of each layer leave, one after the other: (texts, tokens, heads · width)."""
 
     def record(layer: int, _: Any, arguments: tuple[Any, ...]) -> None:
-        told(layer, arguments[0])
+        receive(layer, arguments[0])
 
     return [
         module.register_forward_pre_hook(functools.partial(record, n))
@@ -259,7 +259,7 @@ def output_projections(model: Any) -> list[torch.nn.Module]:
         ModelError: a layer has none by a known name.
     """
     _, layers = decoder_layers(model)
-    found = []
+    projections = []
     for number, layer in enumerate(layers):
         blocks = [dict(layer.named_children()).get(name) for name in _ATTENTION]
         named = [dict(block.named_children()) for block in blocks if block is not None]
@@ -269,8 +269,8 @@ def output_projections(model: Any) -> list[torch.nn.Module]:
                 f"{type(model).__name__}: layer {number} has no output projection of attention "
                 f"({', '.join(_PROJECTION)})"
             )
-        found.append(modules[0])
-    return found
+        projections.append(modules[0])
+    return projections
 
 
 _ATTENTION = ("self_attn", "attn", "attention", "self_attention")

@@ -166,8 +166,8 @@ class SteeringTechnique(StateTechnique, abc.ABC):
                 return file.read(self.model, self.loading), file.layer, file.path.name
         guide = self._guide(attribute)
         layer = guide.settings.get("layer")
-        of_label = guide_vectors(guide, self.model, self.loading)[label]
-        return of_label, None if layer is None else int(layer), f"guide '{guide.name}'"
+        vectors = guide_vectors(guide, self.model, self.loading)[label]
+        return vectors, None if layer is None else int(layer), f"guide '{guide.name}'"
 
 
 def _control_words(request: Request) -> list[tuple[str, str]]:

@@ -35,7 +35,7 @@ from levelfield.train.labelled import Labelled, LabelledTexts
 EVERY = 512
 """Texts between checkpoints."""
 BATCH_TOKENS = 2048
-"""So many tokens are read at once."""
+"""This many tokens are read at once."""
 
 Pool = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """States (texts, tokens, width) and which tokens are real (texts, tokens) -> (texts, width)."""
@@ -56,16 +56,16 @@ POOLS: dict[str, Pool] = {"mean": mean_state, "last": last_state}
 
 
 Take = Callable[[LanguageModel, Callable[[int, torch.Tensor], None]], list[RemovableHandle]]
-"""Base, and what is told of (layer, states of a batch) as the base reads -> hooks to remove."""
+"""Base, and what receives (layer, states of a batch) as the base reads -> hooks to remove."""
 
 
 def take_states(
-    base: LanguageModel, told: Callable[[int, torch.Tensor], None]
+    base: LanguageModel, receive: Callable[[int, torch.Tensor], None]
 ) -> list[RemovableHandle]:
     """What each layer leaves: (texts, tokens, width)."""
 
     def record(layer: int, _: Any, __: Any, output: Any) -> None:
-        told(layer, output[0] if isinstance(output, tuple) else output)
+        receive(layer, output[0] if isinstance(output, tuple) else output)
 
     _, layers = decoder_layers(base.model)
     return [
@@ -88,13 +88,13 @@ def layer_states(
     real = torch.from_numpy(token_mask(texts)).float().to(base.device)
     pooled: dict[int, torch.Tensor] = {}
 
-    def told(layer: int, states: torch.Tensor) -> None:
+    def receive(layer: int, states: torch.Tensor) -> None:
         pooled[layer] = pool(states[:, len(opening) :].float(), real)
 
-    handles = take(base, told)
+    handles = take(base, receive)
     try:
         with torch.inference_mode():
-            # padding stands after the texts, where a causal model does not see it
+            # padding follows the texts, where a causal model does not see it
             base.model.base_model(input_ids=rows.to(base.device), use_cache=False)
     finally:
         for handle in handles:
@@ -110,9 +110,9 @@ class StateReading:
         base: of the guide.
         pool: makes one state of those of a text's tokens.
         low: whether products are in bfloat16.
-        progress: told of texts that were read.
+        progress: receives the number of texts read.
         take: which states of a layer.
-        parts: so many equal parts of a layer's states count as layers of their own.
+        parts: number of equal parts of a layer's states that count as layers of their own.
     """
 
     base: LanguageModel
@@ -128,7 +128,7 @@ class StateReading:
         """Yields places of texts, and their states: (texts, layers, width), float64.
 
         Args:
-            begin: so many batches are left out.
+            begin: number of batches to leave out at the beginning.
         """
         batches = list(buckets([len(text) + 1 for text in texts], BATCH_TOKENS))
         self.progress(sum(map(len, batches[:begin])))
@@ -136,8 +136,8 @@ class StateReading:
             kind = self.base.device.type
             with torch.autocast(kind, torch.bfloat16, enabled=self.low):
                 states = layer_states(self.base, [texts[i] for i in rows], self.pool, self.take)
-            of_parts = states.reshape(len(states), states.shape[1] * self.parts, -1)
-            yield rows, of_parts.cpu().double()
+            part_states = states.reshape(len(states), states.shape[1] * self.parts, -1)
+            yield rows, part_states.cpu().double()
             self.progress(len(rows))
 
 

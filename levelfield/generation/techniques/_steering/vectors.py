@@ -225,7 +225,7 @@ def layer_numbers(words: str) -> tuple[int, ...]:
     """Returns the layers that words such as `8-12,15` name, each once, lowest first.
 
     Raises:
-        UserError: they are no such numbers.
+        UserError: the words are not numbers and ranges.
     """
     numbers: set[int] = set()
     for part in words.split(","):
