@@ -184,7 +184,7 @@ def _failure(error: BaseException, signals: Sequence[int]) -> tuple[int, list[st
             line = ": ".join(filter(None, (how, message)))
             return 128 + (signals[0] if signals else signal.SIGINT), [line]
         case OSError():
-            return 2, [f"error: {_of_system(error)}"]
+            return 2, [f"error: {_system_error(error)}"]
         case SystemExit():  # not of click, which is told to raise none
             how = f"the program exited half way, with {error.code!r}"
             return 1, [f"error: this is a bug in levelfield: {how}"]
@@ -197,8 +197,8 @@ def _failure(error: BaseException, signals: Sequence[int]) -> tuple[int, list[st
     ]
 
 
-def _of_system(error: OSError) -> str:
-    """Returns what the operating system refused, with the path if there is one."""
+def _system_error(error: OSError) -> str:
+    """Returns why the operating system refused an operation, with the path if there is one."""
     from levelfield.io.problems import shown
 
     reason = error.strerror or first_line(error)

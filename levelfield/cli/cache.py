@@ -35,8 +35,8 @@ def info(as_json: bool) -> None:
             contents = opened.contents()
     counts, size = contents
     if as_json:
-        of_models = {"path": str(folder), "bytes": models}
-        tell_json({"path": str(path), "bytes": size, "values": dict(counts), "models": of_models})
+        model_entry = {"path": str(folder), "bytes": models}
+        tell_json({"path": str(path), "bytes": size, "values": dict(counts), "models": model_entry})
         return
     tell(f"{path}: {sum(counts.values()):,} values, {size / 1e6:.1f} MB")
     for metric, count in counts.items():

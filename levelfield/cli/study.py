@@ -88,11 +88,18 @@ def calibrate(file: str, options: StudyCalibrateOptions) -> None:
     from levelfield.study import calibrate_study
 
     table = plain_table("system", ">budget", ">strength", ">nats per token", ">95 % interval")
-    for found in calibrate_study(file, options, stages=progress_bar):
-        ends = "–" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
-        mark = "" if found.is_within else ", out of reach"
-        numbers = (f"{found.budget:g}", f"{found.strength:.4g}{mark}", f"{found.nats:.3f}", ends)
-        table.add_row(found.system, *numbers)
+    for calibration in calibrate_study(file, options, stages=progress_bar):
+        ends = (
+            "–" if calibration.low is None else f"{calibration.low:.3f} to {calibration.high:.3f}"
+        )
+        mark = "" if calibration.is_within else ", out of reach"
+        numbers = (
+            f"{calibration.budget:g}",
+            f"{calibration.strength:.4g}{mark}",
+            f"{calibration.nats:.3f}",
+            ends,
+        )
+        table.add_row(calibration.system, *numbers)
     console().print(table)
 
 
@@ -110,9 +117,9 @@ def divergence(file: str, options: SystemOptions) -> None:
     from levelfield.study import load_study
 
     table = plain_table("system", ">nats per token", ">95 % interval", ">tokens")
-    for found in load_study(file).divergence(options, stages=progress_bar):
-        ends = "–" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
-        table.add_row(found.system, f"{found.nats:.3f}", ends, f"{found.tokens:,}")
+    for result in load_study(file).divergence(options, stages=progress_bar):
+        ends = "–" if result.low is None else f"{result.low:.3f} to {result.high:.3f}"
+        table.add_row(result.system, f"{result.nats:.3f}", ends, f"{result.tokens:,}")
     console().print(table)
 
 

@@ -52,7 +52,7 @@ def progress_bar(
     """Shows a progress bar on stderr; if stderr is not a terminal, prints a line per minute.
 
     Args:
-        beside: what stands beside it, such as a rate; asked for at each advance.
+        beside: returns what to show next to the bar, such as a rate; called at each advance.
     """
     if not sys.stderr.isatty():
         yield _progress_lines(task_name, total, beside)

@@ -169,7 +169,7 @@ def _marked(cls: type[Any], mark: str, new: Callable[[], Any] | None = None) -> 
         plain: str = super(marked, self).signature  # type: ignore[arg-type]
         return plain + mark
 
-    def of_samples(self: Any) -> Metric:
+    def sample_metric(self: Any) -> Metric:
         read: Metric = copy.copy(super(marked, self).of_samples)  # type: ignore[arg-type]
         object.__setattr__(read, "__class__", _marked(type(read), mark))  # frozen as it may be
         return read
@@ -183,6 +183,6 @@ def _marked(cls: type[Any], mark: str, new: Callable[[], Any] | None = None) -> 
     if new is not None:
         members["__reduce_ex__"] = lambda self, _: (new, (), object.__reduce_ex__(self, 2)[2])
     if issubclass(cls, OfScores):
-        members["of_samples"] = property(of_samples)
+        members["of_samples"] = property(sample_metric)
     marked = type(cls.__name__, (cls,), members)
     return marked

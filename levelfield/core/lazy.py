@@ -15,11 +15,11 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         modules: name -> the module that has it.
     """
 
-    def of_package(name: str) -> Any:
+    def attribute(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
         value = getattr(importlib.import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return of_package
+    return attribute

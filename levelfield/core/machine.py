@@ -16,11 +16,11 @@ def usable_memory(groups: Path = _GROUPS) -> int:
     """Returns the bytes that are left: what the machine has available, or what the control group
     has left if that is less."""
     available = int(psutil.virtual_memory().available)
-    return max(0, min([available, *_of_group(groups)]))
+    return max(0, min([available, *_group_memory(groups)]))
 
 
-def _of_group(groups: Path) -> Iterator[int]:
-    """Of either version of Linux's control groups.
+def _group_memory(groups: Path) -> Iterator[int]:
+    """Yields the bytes that are left to a control group, of either version of Linux.
 
     They count pages of files that were read, such as a model's weights, as used; the system frees
     inactive ones when it needs them, so they are left.

@@ -25,7 +25,7 @@ def user_path(name: str | os.PathLike[str]) -> Path:
 
 
 def existing_path(name: str | os.PathLike[str]) -> Path | None:
-    """Returns the path if something is there; None for a name that is no path of anything."""
+    """Returns the path if it exists; None for a name without a file or folder."""
     try:
         path = user_path(name)
         return path if name and path.exists() else None

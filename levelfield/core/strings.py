@@ -45,10 +45,10 @@ def did_you_mean(
     >>> did_you_mean("blue", ["bleu", "chrf"]), did_you_mean("ter", ["bleu", "chrf"])
     ('did you mean bleu?', 'there are bleu, chrf')
     """
-    known = list(names)
-    if near := difflib.get_close_matches(name, known, n=most, cutoff=cutoff):
+    choices = list(names)
+    if near := difflib.get_close_matches(name, choices, n=most, cutoff=cutoff):
         return f"did you mean {' or '.join(map(form, near))}?"
-    return f"there are {', '.join(known)}" if otherwise is None else otherwise
+    return f"there are {', '.join(choices)}" if otherwise is None else otherwise
 
 
 _UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -131,7 +131,7 @@ def holds_gap_token(token: str) -> str:
 
 
 def reading_holds_gap_token(token: str) -> str:
-    """The text, or what stands before it, holds the token that marks a gap."""
+    """The text, or what precedes it, holds the token that marks a gap."""
     return f"what is read holds the models' gap token {token}"
 
 

@@ -41,8 +41,9 @@ def scatter(evaluation: MetaEvaluation, metric: str, aspect: str, *, label: str)
     """What was correlated: the means of systems with their names, or samples, a dot each; with the
     least-squares line.
 
-    Ratings that many samples share are spread a little. Of more than `MOST_POINTS` samples so many
-    are drawn at random, which the figure says. Infinite values have no dot. Empty without a sample.
+    Ratings that many samples share are spread a little. Of more samples than `MOST_POINTS`, that
+    many are drawn at random, and the figure says so. Infinite values have no dot. Empty without a
+    sample.
     """
     table = evaluation.table
     rows = table.rows(aspect, metric)

@@ -207,7 +207,7 @@ def ends(e: Estimate) -> str:
 
 
 def shade(value: float) -> str:
-    """Returns the share of colour behind a correlation, in percent, for `color-mix`."""
+    """Returns the share of colour in a correlation's background, in percent, for `color-mix`."""
     return "0" if math.isnan(value) else f"{round(100 * min(1.0, abs(value)))}"
 
 

@@ -162,7 +162,7 @@ def series_mark(i: int) -> SeriesMark:
 
 
 def themed(svg: str) -> str:
-    """The figure with variables for its colours, which stand behind them where there are none."""
+    """Returns the figure with variables for its colours, each with the colour as its fallback."""
 
     def variables(style: re.Match[str]) -> str:
         return _COLOUR.sub(lambda c: f"var({VARIABLES[c[0]]}, {c[0]})", style[0])
@@ -424,7 +424,7 @@ def svg(figure: Figure, *, salt: str, label: str) -> Markup:
         matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}),
         warnings.catch_warnings(),
     ):
-        # names are drawn by the browser's fonts, so what matplotlib's font lacks is no matter
+        # the browser's fonts draw the names, so it does not matter what matplotlib's font lacks
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(
             written, format="svg", transparent=True, metadata={"Date": None, "Creator": None}

@@ -208,12 +208,12 @@ def render(report: ScorePage) -> str:
     )
     intervals = [g.mean for s in summaries for g in s.groups if not g.mean.why_no_interval]
     fewest = min((i.clusters for i in intervals), default=FEW_CLUSTERS)
-    of_samples = [
+    sample_metrics = [
         s.metric
         for s in summaries
         if any(s.metric in shown.values or s.metric in shown.undefined for shown in report.samples)
     ]
-    widths = column_widths(of_samples)
+    widths = column_widths(sample_metrics)
     html = _template().render(
         report=report,
         version=__version__,
@@ -231,7 +231,7 @@ def render(report: ScorePage) -> str:
         },
         widths=widths,
         cards_below=max(_NARROW_PAGE, _MARGINS + _OTHER_COLUMNS + sum(widths.values())),
-        of_samples=of_samples,
+        sample_metrics=sample_metrics,
         comparisons=comparisons,
         compared=sum(c.p == c.p for _, c in comparisons),
         rows=rows(report.samples),
@@ -273,7 +273,7 @@ def _breakable(name: str) -> Markup:
 def column_widths(metrics: Sequence[str]) -> dict[str, float]:
     """Returns metric -> width of its column in rem, so that no word of its head is broken.
 
-    Empty if the columns do not fit on a page: values then stand under their texts.
+    Empty if the columns do not fit on a page: values then appear below their texts.
     """
     longest = {m: max(map(len, _PARTS.findall(m)), default=0) for m in metrics}
     widths = {m: max(_NARROWEST, _LETTER * n + 2) for m, n in longest.items()}

@@ -1,6 +1,6 @@
 """Figures of a study's page: bars by value and dataset, ranks side by side, quality and cost.
 
-Where there are more values than colours, bars still stand in the order of the legend.
+Where there are more values than colours, bars keep the order of the legend.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def quality_and_cost(control: ControlSummary, measure: Measure) -> Markup:
 def frontier(levels: Sequence[ControlSummary], control: Measure, price: Measure) -> Markup:
     """A line a system through its means under two measures at each budget, from the lowest on.
 
-    A system without a strength is one mark. Names stand beside the highest budget. Empty if no
+    A system without a strength is one mark. Names appear next to the highest budget. Empty if no
     system has both means.
 
     Args:

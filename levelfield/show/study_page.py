@@ -56,7 +56,7 @@ from levelfield.study.report import (
 )
 from levelfield.version import __version__
 
-_TOLD = (BOTH, AVERAGE, MAJORITY)
+_HEADLINE_KINDS = (BOTH, AVERAGE, MAJORITY)
 _EXAMPLE = 300
 
 
@@ -125,10 +125,13 @@ def main_measure(control: ControlSummary) -> Measure | None:
     return next(iter([*first, *keywords, *control.measures]), None)
 
 
-def told_first(control: ControlSummary) -> list[Measure]:
-    """Returns the measures that are put into words: those of control first, no single judges."""
-    told = [m for m in control.measures if m.kind != "judge"]
-    return sorted(told, key=lambda m: _TOLD.index(m.kind) if m.of_control else len(_TOLD))
+def headline_measures(control: ControlSummary) -> list[Measure]:
+    """Returns the measures with a headline, those of control first; single judges have none."""
+    measures = [m for m in control.measures if m.kind != "judge"]
+    return sorted(
+        measures,
+        key=lambda m: _HEADLINE_KINDS.index(m.kind) if m.of_control else len(_HEADLINE_KINDS),
+    )
 
 
 def scale(control: ControlSummary, measure: str) -> Scale:
@@ -255,7 +258,7 @@ def _template() -> Template:
         "counted_findings": counted_findings,
         "grouped_columns": grouped_columns,
         "main_measure": main_measure,
-        "told_first": told_first,
+        "headline_measures": headline_measures,
         "scale": scale,
         "results_table": results_table,
         "headline": headline,

@@ -65,11 +65,11 @@ class InputRow:
     """One input.
 
     Attributes:
-        asked: what it is made of: name, text.
+        fields: names and texts of its fields.
         texts: (systems) the texts of each system.
     """
 
-    asked: tuple[tuple[str, str], ...]
+    fields: tuple[tuple[str, str], ...]
     texts: tuple[tuple[SideText, ...], ...]
 
 
@@ -99,11 +99,11 @@ def side_by_side(
         systems: in the order of the columns; those without any text here have none.
         write: metric -> how its values are written; metrics without an entry are left out.
     """
-    of_inputs = [{shown.sample.system for shown in texts} for texts in inputs]
-    here = set().union(*of_inputs)
+    input_systems = [{shown.sample.system for shown in texts} for texts in inputs]
+    here = set().union(*input_systems)
     systems = [system for system in systems if system in here]
     sources = any(shown.sample.source for texts in inputs for shown in texts)
-    if not sources and max(map(len, of_inputs), default=0) < 2:
+    if not sources and max(map(len, input_systems), default=0) < 2:
         return None
     rows = tuple(_row(texts, systems, write) for texts in inputs)
     return SideTable(tuple(systems), rows, sources)
@@ -156,7 +156,7 @@ def _row(
     in_order = [shown for system in systems for shown in by_system[system]]
     old = first.source or (_own(in_order[0].sample) if in_order else "")
     return InputRow(
-        asked=tuple(_asked(first)),
+        fields=tuple(_input_fields(first)),
         texts=tuple(
             tuple(
                 _side_text(s, "" if s is in_order[0] and not first.source else old, write)
@@ -167,7 +167,7 @@ def _row(
     )
 
 
-def _asked(sample: Sample) -> list[tuple[str, str]]:
+def _input_fields(sample: Sample) -> list[tuple[str, str]]:
     fields = [
         *(("context", turn) for turn in sample.context),
         ("source", sample.source),
@@ -199,7 +199,7 @@ def _side_text(
     if not marked:
         stretches = (MarkedStretch(text, ""),) if text else ()
     cut = len(whole) > LONGEST
-    if cut and stretches[-1].mark == "del":  # the words may stand in what is left out
+    if cut and stretches[-1].mark == "del":  # the words may be in the part that is cut off
         stretches = stretches[:-1]
     return SideText(
         id=sample.id,

@@ -38,7 +38,7 @@ def count(n: int, noun: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Returns a group's name, or a stand-in for the empty one."""
+    """Returns a group's name, or a placeholder if it is empty."""
     return name or UNNAMED
 
 

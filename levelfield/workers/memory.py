@@ -31,8 +31,8 @@ def worker_count(
         return workers
     if device != "cpu" and _has_gpu():
         return 1
-    of_memory = usable_memory() // (WORKER_BYTES + weights(subjects))
-    return max(1, min(usable_processors(), of_memory, items // (4 * PARTITION)))
+    memory_limit = usable_memory() // (WORKER_BYTES + weights(subjects))
+    return max(1, min(usable_processors(), memory_limit, items // (4 * PARTITION)))
 
 
 def _has_gpu() -> bool:

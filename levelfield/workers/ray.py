@@ -234,8 +234,8 @@ def tasks_of(
         count = min(int(gpus), items // (4 * PARTITION))
     else:
         each = WORKER_BYTES + weights(subjects)
-        of_memory = sum(int(min(node.cpus, node.memory // each)) for node in nodes)
-        count = min(of_memory, items // (4 * PARTITION))
+        memory_limit = sum(int(min(node.cpus, node.memory // each)) for node in nodes)
+        count = min(memory_limit, items // (4 * PARTITION))
     count = max(1, count)
     threads = int(os.environ.get("OMP_NUM_THREADS") or max(1, cpus // count))
     # more than there are CPUs: the user wants it so

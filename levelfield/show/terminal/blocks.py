@@ -25,7 +25,7 @@ def print_wrapped(out: Console, *sentences: str, bold: int = 0) -> None:
     """Prints sentences, each from a line of its own. No line is broken at a no-break space.
 
     Args:
-        bold: so many characters of the beginning of each are bold; the rest is dim if none is.
+        bold: the number of bold characters at the beginning of each; if 0, the text is dim.
     """
     width = width_of(out)
     texts = [_wrapped(sentence, width, bold) for sentence in sentences if sentence.strip()]
