@@ -428,7 +428,7 @@ def test_topics_have_the_words_of_the_lists_that_are_one_token():
     technique = PPLM()
     (goal,) = technique._goals(frozenset({"topic"}))
     assert technique.refusal({"topic": "Religion"}) == ""
-    tokens = goal.wanted({"topic": "Religion"})
+    tokens = goal.target({"topic": "Religion"})
     ids = [technique.base.ids(f" {word}") for word in bag_words("topic", "religion")]
     assert tokens == {one[0] for one in ids if len(one) == 1}
     assert 10 < len(tokens) < len(ids)

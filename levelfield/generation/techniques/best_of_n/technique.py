@@ -110,15 +110,15 @@ class BestOfN(RankingOptions, AnsweringTechnique):
     def _answers(
         self, requests: Sequence[Request], decoding: Decoding, seed: int
     ) -> Iterator[Answer]:
-        for some in self.batches(requests):
-            asked = [replace(r, id=_candidate(r.id, k)) for r in some for k in range(self.n)]
-            written = self._technique.generate(asked, decoding=decoding, seed=seed)
+        for group in self.batches(requests):
+            candidates = [replace(r, id=_candidate(r.id, k)) for r in group for k in range(self.n)]
+            written = self._technique.generate(candidates, decoding=decoding, seed=seed)
             answer_of = {answer.id: answer for answer in written}  # alike controls come together
-            answers = [answer_of[candidate.id] for candidate in asked]
+            answers = [answer_of[candidate.id] for candidate in candidates]
             begin = time.perf_counter()
             values = self._values(answers)
-            judging = (time.perf_counter() - begin) / len(some)
-            for i, request in enumerate(some):
+            judging = (time.perf_counter() - begin) / len(group)
+            for i, request in enumerate(group):
                 several = answers[i * self.n : (i + 1) * self.n]
                 ranks = values[i * self.n : (i + 1) * self.n]
                 best = max(range(self.n), key=ranks.__getitem__)

@@ -126,7 +126,7 @@ class LabelReader(abc.ABC):
 
 
 class FutureReader(LabelReader):
-    """A future discriminator behind the last token of a text, where nothing is left to come."""
+    """A future discriminator after the last token of a text, where nothing is left to come."""
 
     _model: FutureModel
 

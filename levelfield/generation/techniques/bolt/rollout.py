@@ -72,8 +72,8 @@ class _Vectors(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         scores, table = ctx.saved_tensors
-        of_o = gradients[0] @ table.T
-        return _through_softmax(scores, of_o.to(scores.dtype)), None, None
+        o_gradient = gradients[0] @ table.T
+        return _through_softmax(scores, o_gradient.to(scores.dtype)), None, None
 
 
 class _Values(torch.autograd.Function):
@@ -88,18 +88,18 @@ class _Values(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         scores, tokens, values = ctx.saved_tensors
         gradient = gradients[0][:, None]
-        of_scores = of_values = None
+        score_gradient = value_gradient = None
         if ctx.needs_input_grad[0]:
-            of_scores = _through_softmax(scores, (gradient * values).to(scores.dtype))
+            score_gradient = _through_softmax(scores, (gradient * values).to(scores.dtype))
         if ctx.needs_input_grad[2]:
-            of_values = torch.zeros_like(values).scatter_(-1, tokens[:, None], gradient)
-        return of_scores, None, of_values
+            value_gradient = torch.zeros_like(values).scatter_(-1, tokens[:, None], gradient)
+        return score_gradient, None, value_gradient
 
 
-def _through_softmax(scores: torch.Tensor, of_p: torch.Tensor) -> torch.Tensor:
+def _through_softmax(scores: torch.Tensor, p_gradient: torch.Tensor) -> torch.Tensor:
     """Gradient with respect to softmax(scores) → gradient with respect to scores."""
     p = scores.softmax(-1)
-    weighted = p * of_p
+    weighted = p * p_gradient
     return weighted - p * weighted.sum(-1, keepdim=True)
 
 

@@ -291,14 +291,14 @@ class BiasSearch:
         """Writes and tunes until the texts are done or the iterations are over."""
         steps = self._options.steps(self._has_keywords)
         for iteration in range(steps):
-            rollout, energy, of_labels, labelled = self._write()
-            ranks = of_labels if self._options.keep == "labels" else energy
+            rollout, energy, label_energies, labelled = self._write()
+            ranks = label_energies if self._options.keep == "labels" else energy
             going = self._record(rollout, energy.tolist(), ranks.tolist(), labelled.tolist())
             if not going or iteration == steps - 1:
                 break
             kept = torch.tensor(going, device=energy.device)
             torch.autograd.backward(energy[kept].sum())
-            del rollout, energy, of_labels, ranks
+            del rollout, energy, label_energies, ranks
             self._step(going)
             if len(going) < len(self._live):
                 self._keep(going)
@@ -326,23 +326,23 @@ class BiasSearch:
             hard_targets=self._is_hard,
         )
         energy = self._options.fluency * self._loss(rollout)
-        of_labels = torch.zeros_like(energy)
+        label_energies = torch.zeros_like(energy)
         labelled = torch.ones(len(energy), dtype=torch.bool, device=energy.device)
         for attribute, reader in self._readers.items():
             logits = reader.logits(rollout).to(energy)
             places = [self._goals[i].labels[attribute] for i in self._live]
             labels = torch.tensor(places, device=energy.device)
-            of_labels = of_labels + label_energy(logits, labels)
+            label_energies = label_energies + label_energy(logits, labels)
             labelled &= logits.argmax(-1) == labels
-        energy = energy + of_labels
+        energy = energy + label_energies
         if longest := max(len(self._goals[i].tokens) for i in self._live):
-            of_keywords = (
-                self._of_keywords(rollout, longest)
+            keyword_energies = (
+                self._energies_in_continuations(rollout, longest)
                 if self._options.positions == "continuation"
-                else self._of_keywords_anywhere(rollout)
+                else self._energies_anywhere(rollout)
             )
-            energy = energy + self._options.keyword_weight * of_keywords
-        return rollout, energy, of_labels, labelled
+            energy = energy + self._options.keyword_weight * keyword_energies
+        return rollout, energy, label_energies, labelled
 
     def _loss(self, rollout: Rollout) -> torch.Tensor:
         """Nats a token under the base: (rows,)."""
@@ -352,7 +352,7 @@ class BiasSearch:
         total = prompts.log_likelihood.to(rollout.log_likelihood) + rollout.log_likelihood.sum(-1)
         return -total / (prompts.mask.sum(-1) - 1 + self._tokens)
 
-    def _of_keywords_anywhere(self, rollout: Rollout) -> torch.Tensor:
+    def _energies_anywhere(self, rollout: Rollout) -> torch.Tensor:
         """The energy of keywords over the positions of prompts and continuations: (rows,)."""
         energies = []
         for row, i in enumerate(self._live):
@@ -386,13 +386,13 @@ class BiasSearch:
             self._in_prompt[goal] = log_p
         return self._in_prompt[goal]
 
-    def _of_keywords(self, rollout: Rollout, longest: int) -> torch.Tensor:
+    def _energies_in_continuations(self, rollout: Rollout, longest: int) -> torch.Tensor:
         device = rollout.vectors.device
-        of_rows = [list(self._goals[i].tokens) for i in self._live]
-        ids = torch.from_numpy(padded(of_rows, 0)).to(device)
-        mask = torch.from_numpy(token_mask(of_rows)).to(device).bool()
-        gumbel = torch.zeros(len(of_rows), self._tokens, longest, device=device)
-        for row, (i, tokens) in enumerate(zip(self._live, of_rows, strict=True)):
+        keyword_rows = [list(self._goals[i].tokens) for i in self._live]
+        ids = torch.from_numpy(padded(keyword_rows, 0)).to(device)
+        mask = torch.from_numpy(token_mask(keyword_rows)).to(device).bool()
+        gumbel = torch.zeros(len(keyword_rows), self._tokens, longest, device=device)
+        for row, (i, tokens) in enumerate(zip(self._live, keyword_rows, strict=True)):
             gumbel[row, :, : len(tokens)] = self._biases[i].gumbel(len(tokens))
         return keyword_energy(rollout.log_p(ids), gumbel, mask)
 

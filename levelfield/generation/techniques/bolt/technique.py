@@ -117,15 +117,15 @@ class BOLT(BiasOptions, GuidedTechnique):
 
     def _write(self, ready: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
         with frozen(self.base.model):
-            at_once = len(ready)
+            batch_size = len(ready)
             if len(ready) > 1:
                 longest = max(ready, key=lambda p: (len(p.ids), len(self._tokens(p))))
                 row = self._search([longest], decoding, seed).saved()
-                at_once = max(1, self.memory * MIB // row)
+                batch_size = max(1, self.memory * MIB // row)
             return [
                 answer
-                for begin in range(0, len(ready), at_once)
-                for answer in self._best_texts(ready[begin : begin + at_once], decoding, seed)
+                for begin in range(0, len(ready), batch_size)
+                for answer in self._best_texts(ready[begin : begin + batch_size], decoding, seed)
             ]
 
     def _best_texts(self, batch: Sequence[Prompted], decoding: Decoding, seed: int) -> list[Answer]:
@@ -158,7 +158,7 @@ class BOLT(BiasOptions, GuidedTechnique):
         return BiasSearch(self.base, goals, readers, self, decoding, seed)
 
     def _tokens(self, entry: Prompted) -> list[int]:
-        """Returns the tokens of the keywords, as words stand within a text."""
+        """Returns the tokens of the keywords, as written within a text."""
         return [
             id for word in keywords_of(entry.request.control) for id in self.base.ids(f" {word}")
         ]

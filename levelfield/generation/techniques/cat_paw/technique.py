@@ -109,13 +109,13 @@ class CATPAW(LocalTechnique):
     @property
     def _technique(self) -> LocalTechnique:
         """The inner technique, on the same base."""
-        own: dict[str, object] = {"model": self.model, "bos": self.bos}
+        overrides: dict[str, object] = {"model": self.model, "bos": self.bos}
         if self.guide:
-            own["guide"] = self.guide
+            overrides["guide"] = self.guide
         if self.strength is not None:
-            own["strength"] = self.strength
+            overrides["strength"] = self.strength
         inner = inner_technique(
-            self.inner, self.inner_options, PACED, overrides=own, loading=self.loading
+            self.inner, self.inner_options, PACED, overrides=overrides, loading=self.loading
         )
         is_paced = isinstance(inner, PPLM) or mechanism_of(inner) == "logits"
         if not isinstance(inner, LocalTechnique) or not is_paced:

@@ -3,7 +3,7 @@
 Half of the examples lack tokens, and half have wrong ones. Of the former, words are left out of a
 sentence, and before each token where some are missing one is to be inserted: the first piece of one
 of the missing words, or the next piece of a word that is begun. Of the latter, 15 % of the tokens
-of a sentence, or of a segment of one, are drawn anew.
+of a sentence, or of a segment of one, are replaced by tokens drawn from the corpus.
 
 Two choices are ours. Rare words are kept, and asked for, more often than frequent ones, in
 proportion to -log P(word's first token): what is kept then looks like keywords, and what is
@@ -85,7 +85,7 @@ class Corruption:
         source[masked] = rng.choice(len(self.p), many, p=self.p)
         actions = np.append(np.where(masked, Action.REPLACE, Action.COPY), Action.COPY)
         if begin > 0 and not masked[0]:
-            actions[0] = IGNORED  # something does stand before a segment
+            actions[0] = IGNORED  # tokens do precede a segment
         if end < n:
             actions[-1] = IGNORED
         return EditingExample(source, actions.astype(np.int32), filled, masked)

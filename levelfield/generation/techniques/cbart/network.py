@@ -34,14 +34,14 @@ _PLAIN = regex.compile(
 )
 """A piece that needs nothing to go with it: letters and digits, 's and the like, or one mark."""
 _ANCHOR = "."
-"""A text that the pieces of another are decoded behind."""
+"""A text after which the pieces of another are decoded."""
 
 
 class EditorTokens:
     """The tokenizer of an encoder-decoder, as an editor uses it.
 
     Attributes:
-        begin, end: the special tokens before and behind a text.
+        begin, end: the special tokens before and after a text.
         mask: the token of a gap.
         pad: fills up the rows of a batch.
         decoder_start: what the decoder reads first.
@@ -71,7 +71,7 @@ class EditorTokens:
         self.vocabulary_size: int = config.vocab_size
 
     def ids(self, text: str) -> list[int]:
-        """Returns the tokens of words that stand within a text, without special ones."""
+        """Returns the tokens of words within a text, without special ones."""
         return self.all_ids([text])[0]
 
     def all_ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -186,7 +186,7 @@ class EditorNetwork(torch.nn.Module):
     def decode(
         self, states: torch.Tensor, mask: torch.Tensor, inputs: torch.Tensor, places: torch.Tensor
     ) -> torch.Tensor:
-        """Logits (places, vocabulary) of the tokens behind some of those that are read.
+        """Logits (places, vocabulary) of the tokens after some of those that are read.
 
         Args:
             states, mask: of the encoder.
@@ -257,7 +257,7 @@ def editor(name: str, loading: Loading = AS_USUAL) -> Editor:
     """Returns the editor of this name, loaded once a process.
 
     Raises:
-        ModelError: there is no such model, or it is no editor.
+        ModelError: there is no such model, or it is not an editor.
     """
     resolved = resolve_editor(name, loading)
     body, tokenizer = load_pretrained(resolved, "encoder-decoder", loading)

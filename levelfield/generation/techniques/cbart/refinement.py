@@ -119,8 +119,7 @@ class EditedText:
 
     def follows_fixed(self, place: int, begin: int = 0) -> bool:
         """Whether the token before a place was not written by the editor; so is the beginning,
-        unless the text begins with this many special tokens, directly behind which any token may
-        stand."""
+        unless the text begins with this many special tokens, which any token may follow."""
         return place == 0 or (place != begin and self.parts[place - 1] is not Part.NEW)
 
     def filled(self, places: Sequence[int], ids: Sequence[int]) -> EditedText:
@@ -131,14 +130,14 @@ class EditedText:
         return replace(self, ids=tuple(all_ids))
 
     def runs(self) -> list[list[int]]:
-        """Returns the tokens that the editor wrote before each keyword, and behind the last one."""
+        """Returns the tokens that the editor wrote before each keyword, and after the last one."""
         runs: list[list[int]] = [[]]
         for id, part in zip(self.ids, self.parts, strict=True):
             if part is Part.NEW:
                 runs[-1].append(id)
             elif part is Part.FIRST:
                 runs.append([])
-        return runs[:-1]  # nothing is behind the end
+        return runs[:-1]  # nothing follows the end
 
 
 @dataclass
@@ -159,7 +158,7 @@ class Refined:
 
 
 Rows = tuple[torch.Tensor, torch.Tensor]
-"""States of the encoder (rows, tokens, d), and which are no padding (rows, tokens)."""
+"""States of the encoder (rows, tokens, d), and which tokens are not padding (rows, tokens)."""
 
 
 def refine(

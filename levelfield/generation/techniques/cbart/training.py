@@ -208,10 +208,10 @@ class Editing:
         cross_entropy = functools.partial(
             torch.nn.functional.cross_entropy, ignore_index=IGNORED, reduction="sum"
         )
-        of_actions = cross_entropy(actions.float().flatten(0, 1), batch.actions.flatten())
-        of_tokens = cross_entropy(tokens.float(), batch.targets[self._learnt(batch)])
+        action_loss = cross_entropy(actions.float().flatten(0, 1), batch.actions.flatten())
+        token_loss = cross_entropy(tokens.float(), batch.targets[self._learnt(batch)])
         labels = int((batch.actions != IGNORED).sum())
-        return of_actions / max(1, labels), of_tokens / max(1, len(tokens))
+        return action_loss / max(1, labels), token_loss / max(1, len(tokens))
 
     @functools.cached_property
     def _split(self) -> tuple[Codes, Codes]:
@@ -296,7 +296,7 @@ def build_editor(
     """Trains an editor and leaves a model folder with a card at `out`.
 
     Args:
-        texts: gives the documents of the corpus anew at every call.
+        texts: returns an iterator of the documents of the corpus at every call.
         account: sources for the card, and what is called while it is made.
 
     Raises:

@@ -29,7 +29,7 @@ class ClassifierFreeGuidance(RequestTechnique):
     Controls any attribute with one value, keywords, and several attributes at once, in one request.
 
     Raises:
-        UserError: the template has no place for a value, or `negative` stands beside
+        UserError: the template has no place for a value, or `negative` is given with
             `against=opposite`.
     """
 

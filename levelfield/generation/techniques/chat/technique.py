@@ -1,4 +1,4 @@
-"""Prompting of a model behind a server that speaks OpenAI's chat-completions protocol."""
+"""Prompting of a model on a server that speaks OpenAI's chat-completions protocol."""
 
 from __future__ import annotations
 

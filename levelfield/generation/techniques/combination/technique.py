@@ -200,7 +200,7 @@ class Combination(LocalTechnique):
     """A weighted sum of log-probabilities, as in `base + 2 * (expert - anti)`.
 
     The names in the formula are `base`, the base's log-probabilities; `strength`, a number; and
-    those of the terms: a model behind a text (`ModelTerm`), or what another technique changes in
+    those of the terms: a model after a text (`ModelTerm`), or what another technique changes in
     the base (`TechniqueTerm`). The sum is the log-probability of the next token up to a constant,
     among the tokens that the base could choose. The repetition penalty counts once, whatever the
     weight of `base`.

@@ -30,10 +30,10 @@ from levelfield.text.words import plain, whole_word, words
 Order = Literal["any", "given"]
 
 _NEAR = 8
-"""So many tokens of the prompt say how a continuation is spelled behind it."""
+"""Number of tokens of the prompt that determine how a continuation is spelled after it."""
 
 _BEFORE = "It"
-"""A word that keywords are tried behind."""
+"""A word after which the spellings of keywords are tried."""
 
 
 def wanted_keywords(control: Control) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class Need:
     """What a continuation lacks.
 
     Attributes:
-        tokens: the fewest that bring all missing keywords, each spelled behind a blank.
+        tokens: the fewest that bring all missing keywords, each spelled after a blank.
         next: tokens that bring it nearer by one.
     """
 
@@ -65,15 +65,15 @@ class Need:
 
 @dataclass(frozen=True)
 class _Spelling:
-    """The tokens of a keyword, behind a blank, or where the continuation begins."""
+    """The tokens of a keyword after a blank, or where the continuation begins."""
 
     keyword: int
     ids: tuple[int, ...]
-    at_start: bool
+    is_opening: bool
 
     def begun(self, ids: Sequence[int]) -> Iterator[int]:
         """How many of its tokens, but not all, a continuation ends with."""
-        if self.at_start:
+        if self.is_opening:
             if len(ids) < len(self.ids) and tuple(ids) == self.ids[: len(ids)]:
                 yield len(ids)
             return
@@ -93,7 +93,7 @@ class KeywordState:
         base: whose tokens they are.
         prompt: ids that the base reads before the continuation.
         keywords: what the text must have.
-        order: `any`, or `given`: each behind the one before it.
+        order: `any`, or `given`: each after the one before it.
 
     Raises:
         UserError: the vocabulary has no way to write a keyword.
@@ -115,7 +115,7 @@ class KeywordState:
                 raise UserError(
                     f"keyword {shown(keyword)}: the tokens of {base.label} can't spell it"
                 )
-            self._inner.append(_Spelling(n, behind, at_start=False))
+            self._inner.append(_Spelling(n, behind, is_opening=False))
             self._spellings += [self._inner[-1], *(_Spelling(n, ids, True) for ids in first)]
 
     def need(self, ids: Sequence[int]) -> Need:
@@ -151,7 +151,7 @@ class KeywordState:
         return []
 
     def _text(self, ids: Sequence[int]) -> str:
-        """Returns the continuation behind the last character of the prompt."""
+        """Returns the continuation after the last character of the prompt."""
         return plain(self._last + self._continuation(ids), fold=True)
 
     def _continuation(self, ids: Sequence[int]) -> str:
@@ -169,7 +169,7 @@ class KeywordState:
 
 
 def _spellings(base: LanguageModel, keyword: str) -> tuple[int, ...]:
-    """Returns the tokens of a keyword behind a blank; empty if there are none."""
+    """Returns the tokens of a keyword after a blank; empty if there are none."""
     before = base.ids(_BEFORE)
     for spelling in (f" {keyword}", keyword):  # some tokenizers put the blank there themselves
         ids = base.ids(spelling)
@@ -277,8 +277,8 @@ class _Request:
 
 
 def shared_out(candidates: Sequence[_Beam], beams: int) -> list[_Beam]:
-    """Of candidates so many, the best of those that need equally many tokens in turn, those first
-    that need fewest."""
+    """Returns as many candidates as there are beams: in turn the best of those that need equally
+    many tokens, beginning with those that need fewest."""
     ordered = sorted(candidates, key=lambda beam: (beam.need.tokens, -beam.log_p, beam.ids))
     banks = [list(bank) for _, bank in groupby(ordered, key=lambda beam: beam.need.tokens)]
     turns = (beam for turn in zip_longest(*banks) for beam in turn if beam is not None)

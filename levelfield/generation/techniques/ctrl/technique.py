@@ -44,7 +44,7 @@ _SENTIMENTS: Mapping[str, str] = {
 
 @functools.cache
 def control_codes() -> Mapping[str, Mapping[str, str]]:
-    """Attribute -> value in lower case -> the code that stands before a text. Any code of CTRL's
+    """Attribute -> value in lower case -> the code that precedes a text. Any code of CTRL's
     is a topic by its own name."""
     from transformers.models.ctrl.tokenization_ctrl import CONTROL_CODES
 
@@ -61,7 +61,7 @@ class CTRL(LocalTechnique):
     Controllable Generation", section 3.
 
     Controls one attribute with one value: sentiment, by the ratings of reviews, and topic, by the
-    closest codes (`control_codes`). The tokens of a code stand before the prompt and are not part
+    closest codes (`control_codes`). The tokens of a code precede the prompt and are not part
     of the text. `<unk>` and `Sco@@` have probability 0.
 
     Attributes:

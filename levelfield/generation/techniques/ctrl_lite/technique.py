@@ -15,7 +15,7 @@ from levelfield.models.torch.language_model import LanguageModel
 class CTRLLite(ClassGuidedTechnique):
     """p(x_t | code of c, x_<t) of the base under a guide's adapter.
 
-    The code of the wanted label stands before the prompt. The model was trained on texts after the
+    The code of the wanted label precedes the prompt. The model was trained on texts after the
     codes of their labels, as CTRL was with codes for the source of its texts (Keskar et al. 2019,
     "CTRL: A Conditional Transformer Language Model for Controllable Generation", section 3), but as
     an adapter on a base that other techniques also use. There is no strength. A request without

@@ -37,7 +37,7 @@ class TextBatch:
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[int]], lm: LanguageModel) -> TextBatch:
-        """On the device of a model, behind its BOS."""
+        """Returns the texts on the device of a model, after its BOS."""
         ids, real = text_rows(texts, lm.bos_id)
         return cls(ids.to(lm.device), real.to(lm.device))
 
@@ -48,7 +48,7 @@ class TextBatch:
 
     @property
     def places(self) -> torch.Tensor:
-        """Which of `tokens` are no padding: the positions that are learnt from, each behind a
+        """Which of `tokens` are not padding: the positions that are learnt from, each after a
         token of a text, n in all. (texts, tokens), bool."""
         return self.real[:, 1:]
 
@@ -83,9 +83,9 @@ class ClassTeacher:
         lengths = places.cumsum(-1)[places][:, None] + 1
         scores = []
         for label in learnt.labels:
-            of_text, of_next = self._log_p(texts, candidates, learnt.codes[label])
-            so_far = of_text.masked_fill(~places, 0).cumsum(-1)[places][:, None]
-            scores.append(learnt.scale / lengths * (so_far + of_next) + learnt.bias[label])
+            text_log_p, next_log_p = self._log_p(texts, candidates, learnt.codes[label])
+            so_far = text_log_p.masked_fill(~places, 0).cumsum(-1)[places][:, None]
+            scores.append(learnt.scale / lengths * (so_far + next_log_p) + learnt.bias[label])
         return torch.stack(scores, dim=-1).softmax(-1)
 
     def _log_p(
@@ -97,8 +97,8 @@ class ClassTeacher:
         states = self._body(torch.cat([codes, tokens], dim=1))
         logits = self._head(states[:, len(begin) - 1 :], slice(None))
         log_p = normalised(logits)
-        of_text = log_p[:, :-1].gather(-1, texts.tokens[..., None])[..., 0]
-        return of_text, log_p[:, 1:][texts.places].gather(-1, candidates)
+        text_log_p = log_p[:, :-1].gather(-1, texts.tokens[..., None])[..., 0]
+        return text_log_p, log_p[:, 1:][texts.places].gather(-1, candidates)
 
 
 class FutureTeacher:
@@ -117,9 +117,9 @@ class FutureTeacher:
         everywhere = candidates.new_zeros(*places.shape, candidates.shape[1])
         everywhere[places] = candidates
         log_p = []
-        for tokens, of_tokens in zip(texts.tokens.unbind(1), everywhere.unbind(1), strict=True):
+        for tokens, next_tokens in zip(texts.tokens.unbind(1), everywhere.unbind(1), strict=True):
             rows.read(tokens)
-            log_p.append(rows.scores(of_tokens))
+            log_p.append(rows.scores(next_tokens))
         return torch.stack(log_p, dim=1)[places].exp()
 
 

@@ -21,12 +21,12 @@ from levelfield.models.torch.language_model import LanguageModel
 class DisCup(GuidedTechnique):
     """p(x_t | P_c, x_<t): the base after the soft prompt P_c of the wanted label c.
 
-    P_c is a matrix of m embeddings that stand before the prompt, after BOS if the guide was trained
+    P_c is a matrix of m embeddings that precede the prompt, after BOS if the guide was trained
     after BOS, and are read like tokens.
     In training, a discriminator shows them which of the base's likeliest next tokens lead to a text
     of the label; generation does not need it. Zhang and Song (2022), "DisCup: Discriminator
-    Cooperative Unlikelihood Prompt-tuning for Controllable Text Generation", section 3. There
-    is no strength. A request without control uses the base.
+    Cooperative Unlikelihood Prompt-tuning for Controllable Text Generation", section 3. There is
+    no strength. A request without control uses the base.
 
     Controls attributes with one value, by a guide of kind `soft-prompt` each. The prompts of
     several attributes follow one another, in alphabetical order of the attributes; the authors use

@@ -3,8 +3,8 @@
 Zhang and Song 2022, "DisCup: Discriminator Cooperative Unlikelihood Prompt-tuning for Controllable
 Text Generation", section 3. The base stays as it is; `distillation` has the loss.
 
-Behind every token of a text, the K likeliest next tokens v of the base get y_v = P(c | text so far,
-v) of a teacher. With x the probabilities of the base behind the soft prompt of c, the loss of a
+After every token of a text, the K likeliest next tokens v of the base get y_v = P(c | text so far,
+v) of a teacher. With x the probabilities of the base after the soft prompt of c, the loss of a
 position is (Zhang and Song 2022, "DisCup", section 3)
 
 −Σ_v softmax(y / τ)_v log x_v − Σ_v softmax((1 − y) / τ)_v log(1 − x_v).
@@ -143,7 +143,8 @@ class Distillation(TextTask):
             return Lesson(candidates, log_p, y[..., order])
 
     def objective(self, logits: torch.Tensor, lesson: Lesson, label: int) -> torch.Tensor:
-        """Of each position, in nats: logits (n, vocabulary) behind the prompt of a label → (n,)."""
+        """Returns the loss of each position in nats: logits (n, vocabulary) after a label's prompt
+        → (n,)."""
         chosen, y, log_p = self.settings, lesson.y[..., label], lesson.log_p
         if chosen.normalised == "candidates":
             logits, log_p = (tensor.gather(-1, lesson.candidates) for tensor in (logits, log_p))
@@ -173,7 +174,7 @@ def cup_loss(
     """−Σ softmax(y/τ) log x − w Σ softmax((1−y)·1[y>0]/τ) log(1−x), x = softmax(logits): (n,).
 
     Args:
-        logits, y: (n, tokens); y is 0 for tokens that are no candidates.
+        logits, y: (n, tokens); y is 0 for tokens that are not candidates.
         tau: τ.
         unlikelihood: w.
         anchor: added inside the softmaxes of y, (n, tokens); none if None.
@@ -190,9 +191,9 @@ def cup_loss(
 EVERY = 25
 """Steps between checkpoints."""
 TEST_TEXTS = 128
-"""On so many held-out texts at most a guide is tried; each takes five passes or more."""
+"""The most held-out texts that a guide is tried on; each takes five passes or more."""
 TEST_TOKENS = 512
-"""So many tokens of held-out texts are read at once."""
+"""This many tokens of held-out texts are read at once."""
 LIKELY = 0.5
 """Tokens of a larger y speak for the label."""
 
@@ -236,12 +237,12 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
     sample = np.linspace(0, len(test) - 1, min(TEST_TEXTS, len(test))).round().astype(np.intp)
     low = recipe.precision == "bfloat16"
     with torch.autocast(base.device.type, torch.bfloat16, enabled=low):
-        of_test = held_out_figures(
+        test_figures = held_out_figures(
             model, task, matrices, test.only(sample), [test_ids[i] for i in sample]
         )
     tensors = {label: matrix.clone() for label, matrix in zip(labels, matrices, strict=True)}
-    about = {"teacher": teacher.guide.label, "figures": of_test}
-    return TrainedGuide(about, tensors, _facts(settings, recipe, teacher, of_test), history)
+    about = {"teacher": teacher.guide.label, "figures": test_figures}
+    return TrainedGuide(about, tensors, _facts(settings, recipe, teacher, test_figures), history)
 
 
 def held_out_figures(
@@ -255,8 +256,8 @@ def held_out_figures(
 
     `mass` is the probability of the candidates with y > ½, the mean over positions and labels,
     `mass-base` the same without a prompt; `loss` and `loss-base` are those of the training.
-    `perplexity` is exp of the mean nats per token behind the prompt of the text's own label,
-    `perplexity-other` behind the others, `perplexity-base` behind none. All are of the second token
+    `perplexity` is exp of the mean nats per token after the prompt of the text's own label,
+    `perplexity-other` after the others, `perplexity-base` after none. All are of the second token
     of a text and those after it.
     """
     labels = len(rows.labels)
@@ -269,7 +270,7 @@ def held_out_figures(
             lesson = task.lesson(model, texts)
             shares = torch.from_numpy(rows.targets[rows_at]).to(lesson.y)
             is_said = texts.places[:, 1:]  # of a text's last token the next one is not known
-            of_base = _of_tokens(lesson.log_p, texts)
+            base_log_p = _token_log_p(lesson.log_p, texts)
             for label, prompt in enumerate(prompts):
                 logits = model.logits(texts, prompt.to(task.base.device))
                 log_p = normalised(logits)
@@ -278,11 +279,11 @@ def held_out_figures(
                     p = all_log_p.gather(-1, lesson.candidates).exp()
                     mass[i] += float((p * (lesson.y[..., label] > LIKELY)).sum())
                     loss[i] += float(task.objective(all_logits, lesson, label).sum())
-                of_tokens = _of_tokens(log_p, texts)
+                label_log_p = _token_log_p(log_p, texts)
                 share = shares[:, label, None]
-                nats[0] -= float((of_tokens * share).sum())
-                nats[1] -= float((of_tokens * (1 - share)).sum())
-            nats[2] -= float(of_base.sum())
+                nats[0] -= float((label_log_p * share).sum())
+                nats[1] -= float((label_log_p * (1 - share)).sum())
+            nats[2] -= float(base_log_p.sum())
             n += labels * len(lesson.y)
             tokens += int(is_said.sum())
     per_token = np.array([1, labels - 1, 1]) * max(1, tokens)
@@ -299,13 +300,13 @@ def held_out_figures(
     }
 
 
-def _of_tokens(log_p: torch.Tensor, texts: TextBatch) -> torch.Tensor:
-    """log P of the second token of each text and those after it, 0 behind its end: (texts, tokens −
+def _token_log_p(log_p: torch.Tensor, texts: TextBatch) -> torch.Tensor:
+    """log P of the second token of each text and those after it, 0 after its end: (texts, tokens −
     1); log_p: (n, vocabulary)."""
     places = texts.places
-    of_next = F.pad(texts.tokens[:, 1:], (0, 1))[places]
+    next_tokens = F.pad(texts.tokens[:, 1:], (0, 1))[places]
     everywhere = log_p.new_zeros(places.shape)
-    everywhere[places] = log_p.gather(-1, of_next[:, None])[:, 0]
+    everywhere[places] = log_p.gather(-1, next_tokens[:, None])[:, 0]
     return everywhere[:, :-1] * places[:, 1:]
 
 
@@ -313,9 +314,9 @@ def _facts(
     settings: SoftPromptSettings,
     recipe: Recipe,
     teacher: Teacher,
-    of_test: Mapping[str, float],
+    test_figures: Mapping[str, float],
 ) -> dict[str, str]:
-    on = f"on {of_test['texts']:,} held-out texts"
+    on = f"on {test_figures['texts']:,} held-out texts"
     anchor = f", β {settings.anchor:g}" if settings.anchor else ""
     return {
         "Prompt": f"{settings.prompt} embeddings for each label, stored as float16",
@@ -323,12 +324,13 @@ def _facts(
         "Loss": f"{settings.candidates} candidates, τ {settings.temperature:g}{anchor}, "
         f"unlikelihood {settings.unlikelihood:g}, normalised over the {settings.normalised}",
         "Training": training_fact(settings, recipe),
-        "Probability of tokens that speak for the label": f"{of_test['mass']:.4f} {on}; "
-        f"{of_test['mass-base']:.4f} without a prompt",
-        "Loss held out": f"{of_test['loss']:.4f}; {of_test['loss-base']:.4f} without a prompt",
-        "Perplexity, own label": f"{of_test['perplexity']:.2f}; "
-        f"{of_test['perplexity-base']:.2f} without a prompt",
-        "Perplexity, other labels": f"{of_test['perplexity-other']:.2f}",
+        "Probability of tokens that speak for the label": f"{test_figures['mass']:.4f} {on}; "
+        f"{test_figures['mass-base']:.4f} without a prompt",
+        "Loss held out": f"{test_figures['loss']:.4f}; "
+        f"{test_figures['loss-base']:.4f} without a prompt",
+        "Perplexity, own label": f"{test_figures['perplexity']:.2f}; "
+        f"{test_figures['perplexity-base']:.2f} without a prompt",
+        "Perplexity, other labels": f"{test_figures['perplexity-other']:.2f}",
     }
 
 

@@ -42,7 +42,7 @@ from levelfield.train.recipe import Recipe
 EVERY = 25
 """Steps between checkpoints."""
 TEST_TOKENS = 2048
-"""So many tokens of held-out texts are read at once."""
+"""This many tokens of held-out texts are read at once."""
 
 
 def orthonormal(matrices: torch.Tensor) -> torch.Tensor:
@@ -95,7 +95,7 @@ class LearntEdits(torch.nn.Module):
         rows, scored = scored_after_opening(base.tokens, texts)
         ids = torch.from_numpy(padded(rows, base.bos_id)).to(base.device)
         with low_rank_edits(base.model, edits, 1.0).on():
-            # padding stands after the texts, where a causal model does not see it
+            # padding follows the texts, where a causal model does not see it
             states = self._body[0](input_ids=ids, use_cache=False)[0]
         return -text_nats(self._head, states, scored, [0] * len(texts))
 
@@ -135,12 +135,12 @@ class Representation(TextTask):
         rows = self._passes.rows(step)
         shares = self.rows.targets[rows]
         nats = [
-            self._of_label(model, label, rows[shares[:, label] > 0])
+            self._label_nats(model, label, rows[shares[:, label] > 0])
             for label in np.flatnonzero(shares.any(0)).tolist()
         ]
         return Loss(torch.stack(nats).sum(), len(rows))
 
-    def _of_label(self, model: LearntEdits, label: int, rows: Codes) -> torch.Tensor:
+    def _label_nats(self, model: LearntEdits, label: int, rows: Codes) -> torch.Tensor:
         texts = [self.ids[i] for i in rows]
         log_p = model.log_p(texts, model.edits(model.tensors(label)))
         shares = self.rows.targets[rows, label] / model.scored(texts)
@@ -167,14 +167,14 @@ def _train(texts: LabelledTexts, spec: GuideSpec, place: Workplace) -> TrainedGu
         {name: tensor.detach().half().cpu() for name, tensor in model.tensors(n).items()}
         for n in range(len(labels))
     ]
-    of_test = held_out_figures(model, kept, test, test_ids)
+    test_figures = held_out_figures(model, kept, test, test_ids)
     tensors = {
         f"{label}.{name}": tensor.contiguous()
-        for label, of_label in zip(labels, kept, strict=True)
-        for name, tensor in of_label.items()
+        for label, edits in zip(labels, kept, strict=True)
+        for name, tensor in edits.items()
     }
-    about = {"layers": [*layers], "figures": of_test}
-    return TrainedGuide(about, tensors, _facts(settings, recipe, layers, of_test), history)
+    about = {"layers": [*layers], "figures": test_figures}
+    return TrainedGuide(about, tensors, _facts(settings, recipe, layers, test_figures), history)
 
 
 def held_out_figures(
@@ -195,16 +195,16 @@ def held_out_figures(
     model.eval()
     log_p: Floats = np.empty((len(ids), len(kept) + 1))
     with torch.inference_mode():
-        for at in buckets([len(text) for text in ids], TEST_TOKENS):
-            texts = [ids[i] for i in at]
-            of_labels = [model.log_p(texts, model.edits(tensors)) for tensors in kept]
-            both = torch.stack([*of_labels, model.log_p(texts, {})], dim=1)
-            log_p[at] = both.double().cpu().numpy()
+        for batch in buckets([len(text) for text in ids], TEST_TOKENS):
+            texts = [ids[i] for i in batch]
+            edited = [model.log_p(texts, model.edits(tensors)) for tensors in kept]
+            columns = torch.stack([*edited, model.log_p(texts, {})], dim=1)
+            log_p[batch] = columns.double().cpu().numpy()
     tokens = sum(model.scored(ids))
-    *of_label, of_base = log_p.T
-    matrix = np.stack(of_label, axis=1)
-    own, all_labels = float((rows.targets * matrix).sum()), float(matrix.sum())
-    nats = [own, (all_labels - own) / (len(kept) - 1), float(of_base.sum())]
+    *edited_log_p, base_log_p = log_p.T
+    matrix = np.stack(edited_log_p, axis=1)
+    own_label, all_labels = float((rows.targets * matrix).sum()), float(matrix.sum())
+    nats = [own_label, (all_labels - own_label) / (len(kept) - 1), float(base_log_p.sum())]
     perplexity, other, without = np.exp(-np.array(nats) / tokens).round(4).tolist()
     right = matrix.argmax(1) == rows.targets.argmax(1)
     return {
@@ -217,15 +217,16 @@ def held_out_figures(
 
 
 def _facts(
-    settings: ReftSettings, recipe: Recipe, layers: Sequence[int], of_test: Mapping[str, float]
+    settings: ReftSettings, recipe: Recipe, layers: Sequence[int], test_figures: Mapping[str, float]
 ) -> dict[str, str]:
     return {
         "Edits": f"rank {settings.rank} in {len(layers)} layers for each label, stored as float16",
         "Training": training_fact(settings, recipe),
-        "Perplexity, own label": f"{of_test['perplexity']:.2f} on {of_test['texts']:,} held-out "
-        f"texts; {of_test['perplexity-base']:.2f} without edits",
-        "Perplexity, other labels": f"{of_test['perplexity-other']:.2f}",
-        "Accuracy": f"{of_test['accuracy']:.4f}, by the label under which a text is likeliest",
+        "Perplexity, own label": f"{test_figures['perplexity']:.2f} on "
+        f"{test_figures['texts']:,} held-out texts; "
+        f"{test_figures['perplexity-base']:.2f} without edits",
+        "Perplexity, other labels": f"{test_figures['perplexity-other']:.2f}",
+        "Accuracy": f"{test_figures['accuracy']:.4f}, by the label under which a text is likeliest",
     }
 
 

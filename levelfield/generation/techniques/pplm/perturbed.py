@@ -45,11 +45,11 @@ class Goal:
     """What one attribute asks of the texts: words that should come, or a label of a head.
 
     Attributes:
-        wanted: the control of a row -> the tokens of its bag, or the place of its label.
+        target: the control of a row -> the tokens of its bag, or the place of its label.
         head: predicts labels; None for a bag.
     """
 
-    wanted: Callable[[Control], frozenset[int] | int]
+    target: Callable[[Control], frozenset[int] | int]
     head: StateHead | None = None
 
 
@@ -112,14 +112,14 @@ class Perturbation(Options):
 
 @dataclass(frozen=True, eq=False)
 class PerturbedLM(Term):
-    """log p̃(x_t | x_<t): the base behind a past that makes the energies of goals small.
+    """log p̃(x_t | x_<t): the base after a past that makes the energies of goals small.
 
-    At each step the last token is read behind K + ΔK, and the past goes on as changed; the base's
+    At each step the last token is read after K + ΔK, and the past goes on as changed; the base's
     own past stays beside it. The energy of a row is Σ −log Σ_{w in bag} p̃(w) over bags, Σ −log
     P(label | h̄) over heads, and KL(p̃ ‖ p). The mean state is
     h̄ = (Σ_{i<t} h_i + h̃_t + Σ_{j≤n} ĥ_{t+j}) / (t + n): h of the base's text without BOS; h̃_t,
-    through which no gradient flows, of its last token behind the changed past; ĥ_{t+1} what the
-    base makes, behind its own past, of the embedding that p̃ expects. Where all goals are bags,
+    through which no gradient flows, of its last token after the changed past; ĥ_{t+1} what the
+    base makes, after its own past, of the embedding that p̃ expects. Where all goals are bags,
     ‖g‖ is the largest norm of the row and layer so far.
 
     Attributes:
@@ -138,7 +138,7 @@ class PerturbedLM(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         pace = self.pace.bind(controls) if self.pace else None
-        targets = [[goal.wanted(control) for control in controls] for goal in self.goals]
+        targets = [[goal.target(control) for control in controls] for goal in self.goals]
         perturbed = _Perturbed(self.rows, self.goals, targets, self.how, self.bos_id, pace)
         return StepFunction(readers.add(perturbed).log_p)
 
@@ -157,8 +157,8 @@ class _Perturbed:
     ) -> None:
         self._rows, self._how, self._bos_id, self._pace = rows, how, bos_id, pace
         self._energies = [
-            _BagOfRows(of_rows) if goal.head is None else _LabelOfRows(goal.head, of_rows)
-            for goal, of_rows in zip(goals, targets, strict=True)
+            _BagOfRows(row_targets) if goal.head is None else _LabelOfRows(goal.head, row_targets)
+            for goal, row_targets in zip(goals, targets, strict=True)
         ]
         self._has_heads = any(goal.head for goal in goals)
         self._past: Past = []
@@ -229,8 +229,8 @@ class _Perturbed:
                 self._norms = norms
             scales = size / norms.clamp(min=TINY) ** self._how.gamma
             change = [
-                (k - _each(scale, of_k), v - _each(scale, of_v))
-                for scale, (k, v), (of_k, of_v) in zip(scales, change, slopes, strict=True)
+                (k - _each(scale, k_slope), v - _each(scale, v_slope))
+                for scale, (k, v), (k_slope, v_slope) in zip(scales, change, slopes, strict=True)
             ]
         return change
 
@@ -238,13 +238,13 @@ class _Perturbed:
         """Returns the gradient of each row's energy in ΔK."""
         leaves = [leaf.detach().requires_grad_() for layer in change for leaf in layer]
         with torch.enable_grad():
-            of_layers = list(zip(leaves[::2], leaves[1::2], strict=True))
-            energy = self._energy(step, _plus(self._past, of_layers))
+            layers = list(zip(leaves[::2], leaves[1::2], strict=True))
+            energy = self._energy(step, _plus(self._past, layers))
             slopes = torch.autograd.grad(energy.sum(), leaves)
         return list(zip(slopes[::2], slopes[1::2], strict=True))
 
     def _energy(self, step: Step, past: Past) -> torch.Tensor:
-        """Returns the goals' and the divergence's, with the last token behind a past: (rows,)."""
+        """Returns the energy of each row with its last token after a past: (rows,)."""
         reading = self._rows.read_behind(past, step.mask, step.ids[:, -1])
         self.passes += 1
         self.backward_passes += 1
@@ -327,7 +327,10 @@ class _LabelOfRows:
 
 def _plus(past: Past, change: Past) -> Past:
     """Returns a past with a change added."""
-    return [(k + of_k, v + of_v) for (k, v), (of_k, of_v) in zip(past, change, strict=True)]
+    return [
+        (k + k_change, v + v_change)
+        for (k, v), (k_change, v_change) in zip(past, change, strict=True)
+    ]
 
 
 def _squares(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""PPLM: the base behind a past that gradients push towards the control, step by step."""
+"""PPLM: the base after a past that gradients push towards the control, step by step."""
 
 from __future__ import annotations
 

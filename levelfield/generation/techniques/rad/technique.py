@@ -35,11 +35,11 @@ class Reward(Term):
 
     def bind(self, controls: Sequence[Control], readers: Readers) -> Bound:
         rewards = readers.add(_Rewards(self, controls))
-        return StepFunction(rewards.of_tokens)
+        return StepFunction(rewards.token_rewards)
 
 
 class _Rewards:
-    """Reads each text anew with every token that may come next."""
+    """Reads each text afresh with every token that may come next."""
 
     backward_passes = 0
 
@@ -56,7 +56,7 @@ class _Rewards:
     def keep(self, rows: torch.Tensor) -> None:
         self._controls = [self._controls[row] for row in rows.tolist()]
 
-    def of_tokens(self, step: Step) -> torch.Tensor:
+    def token_rewards(self, step: Step) -> torch.Tensor:
         model = self._reward.model
         texts = Texts(step.ids, step.mask).rows(model.bos_id)
         samples = [
@@ -79,7 +79,7 @@ class RAD(RankingOptions, LocalTechnique):
     end: by default the probability of the wanted label by a judge, which may be any classifier. A
     text without a value has r = 0. Deng and Raffel (2023), "Reward-augmented decoding: efficient
     controlled text generation with a unidirectional reward model", section 2; their reward model
-    continues from its own states, while a metric here reads each text anew.
+    continues from its own states, while a metric here reads each text afresh.
 
     Controls attributes that the metric judges, several at once.
 

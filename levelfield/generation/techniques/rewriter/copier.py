@@ -21,7 +21,7 @@ from levelfield.train.loop import seeded
 VOCABULARY = "offline/infill-expert"
 """Whose tokenizer and embeddings a copier has."""
 TRACE = 32
-"""Width of the trace of an earlier token in a state, behind the token itself."""
+"""Width of the trace of an earlier token in a state, after the token itself."""
 HEAD = 2 * TRACE
 LAYERS = 2
 SMALL = 0.05
@@ -85,10 +85,10 @@ def _wire(model: Any, embeddings: torch.Tensor, tokenizer: Any) -> None:
     cross.k.weight.zero_()
     cross.q.weight.zero_()
     for begin in range(0, table.shape[1], HEAD):
-        of_last, of_second = (slice(first, first + TRACE) for first in (begin, begin + TRACE))
-        cross.k.weight[of_last, last] = cross.k.weight[of_second, second] = torch.eye(TRACE)
-        cross.q.weight[of_last, :d] = MATCH[0] * reads[0]
-        cross.q.weight[of_second, second] = MATCH[1] * torch.eye(TRACE)
+        last_trace, second_trace = (slice(first, first + TRACE) for first in (begin, begin + TRACE))
+        cross.k.weight[last_trace, last] = cross.k.weight[second_trace, second] = torch.eye(TRACE)
+        cross.q.weight[last_trace, :d] = MATCH[0] * reads[0]
+        cross.q.weight[second_trace, second] = MATCH[1] * torch.eye(TRACE)
     tokens = torch.zeros_like(cross.v.weight)
     tokens[:d, :d] = torch.eye(d)
     cross.v.weight.copy_(tokens)

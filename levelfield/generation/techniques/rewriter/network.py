@@ -21,7 +21,7 @@ from levelfield.models.torch.language_model import KEPT
 from levelfield.models.torch.loading import batch_of, load_pretrained
 
 IGNORED = -100
-"""The label of what is no token of a target."""
+"""The label of what is not a token of a target."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def seq2seq(name: str, loading: Loading = AS_USUAL) -> Seq2Seq:
 
 
 def open_seq2seq(name: str, loading: Loading) -> Seq2Seq:
-    """Returns an encoder-decoder, loaded anew."""
+    """Returns an encoder-decoder, loaded afresh."""
     resolved = resolve(name, loading)
     model, tokenizer = load_pretrained(resolved, "encoder-decoder", loading)
     return as_seq2seq(model, tokenizer, resolved.label)
@@ -192,7 +192,7 @@ def write(
 def beam_search(
     model: Seq2Seq, source: Sequence[int], beams: int, budget: int, *, penalty: float = 1.0
 ) -> Continuation:
-    """The text of the highest mean log-probability a token that a search with so many beams finds.
+    """The text of the highest mean log-probability a token that a search with `beams` beams finds.
 
     At every step the likeliest `beams` continuations of all beams go on. The search ends when
     `beams` texts have ended, or at the budget, where the unfinished ones count as texts. One beam

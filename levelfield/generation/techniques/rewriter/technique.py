@@ -44,7 +44,7 @@ class RewriterFile(Document):
 
     Attributes:
         attribute: whose labels the model writes in.
-        labels: the styles; the source stands behind the code of the wanted one.
+        labels: the styles; the source follows the code of the wanted one.
         base: what the model was begun from.
         figures: on held-out pairs, by name.
     """
@@ -69,7 +69,7 @@ def rewriter_named(name: str, loading: Loading = AS_USUAL) -> RewriterFile:
     """What a rewriter was taught.
 
     Raises:
-        ModelError: there is no such model, or it is no rewriter.
+        ModelError: there is no such model, or it is not a rewriter.
     """
     if not name.strip():
         raise ModelError(f"give a rewriter, model=FOLDER; {_MAKE}")
@@ -126,7 +126,7 @@ class Rewriter(BatchedTechnique):
         return self._shown("beams")
 
     def _label(self, model: str) -> str:
-        self._about  # noqa: B018  (says that it is no rewriter)
+        self._about  # noqa: B018  (raises unless it is a rewriter)
         return resolve(model, self.loading).label
 
     @property

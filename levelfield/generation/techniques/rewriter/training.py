@@ -120,7 +120,7 @@ def policy_loss(log_p: torch.Tensor, rewards: Any, baselines: Any) -> torch.Tens
 
 
 LONGER = 10
-"""A rewrite may have so many tokens more than one and a half times its source."""
+"""A rewrite may have this many tokens more than one and a half times its source."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _WINDOW = 16
-"""Characters in which the longest abbreviation ends, with what stands before it."""
+"""Characters in which the longest abbreviation ends, with what precedes it."""
 
 
 def rewrite(text: str, style: str) -> str:
@@ -169,14 +169,14 @@ def _table(
     *,
     capital: bool,
     when: Callable[[str], bool] = lambda _: True,
-    behind: str = "",
+    lookahead: str = "",
 ) -> Step:
     """Returns the entries of a word list, the longest first.
 
     Args:
         capital: as of `_substitution`.
         when: which entries, by what they are replaced with.
-        behind: what has to follow, as a pattern.
+        lookahead: what has to follow, as a pattern.
     """
 
     @functools.cache
@@ -184,7 +184,7 @@ def _table(
         words = {key: new for key, new in _words(style).items() if when(new)}
         keys = sorted(words, key=len, reverse=True)
         alternatives = "|".join(re.escape(key).replace("'", "['’]") for key in keys)
-        pattern = rf"(?:{alternatives})" + (f"(?={behind})" if behind else "")
+        pattern = rf"(?:{alternatives})" + (f"(?={lookahead})" if lookahead else "")
 
         def new(match: re.Match[str]) -> str:
             return words[match[0].lower().replace("’", "'")]
@@ -248,7 +248,7 @@ def _elongated(text: str) -> str:
 
 
 _NUMERAL = re.compile("[xvlcdm]*i{2,3}")
-"""Roman numerals that are no words: `ii`, `viii`, but not `mix`."""
+"""Roman numerals that are not words: `ii`, `viii`, but not `mix`."""
 
 
 def _capitals(text: str) -> str:
@@ -273,7 +273,7 @@ _LAST = re.compile(r"(?<![\w@#/'’.-])(?:[A-Za-z]+(?:['’-][A-Za-z]+)*|\d+)\s*
 
 
 def _last_mark(text: str) -> str:
-    """A full stop, or a question mark, behind a last sentence that ends with a word or a number."""
+    """A full stop, or a question mark, after a last sentence that ends with a word or a number."""
     last = _LAST.search(text)
     if last is None or not _has_letters(text):
         return text
@@ -360,7 +360,7 @@ def _small(text: str) -> str:
 
 
 def _no_last_mark(text: str) -> str:
-    """Without a full stop behind the last word."""
+    """Without a full stop after the last word."""
     stripped = text.rstrip()
     if _ABBREVIATION.search(stripped) or not re.search(r"(?:^|\s)[A-Za-z'’-]+\.\Z", stripped):
         return text
@@ -375,7 +375,7 @@ _INFORMAL: Sequence[Step] = (
         INFORMAL,
         capital=False,
         when=lambda new: bool(_NEEDS_A_WORD.search(new)),
-        behind=r"\s+[a-z]",
+        lookahead=r"\s+[a-z]",
     ),
     _small,
     _no_last_mark,

@@ -51,7 +51,7 @@ class Particle:
 
 @dataclass(frozen=True, kw_only=True)
 class ParticleOptions(Options):
-    """How particles are weighted and drawn anew."""
+    """How particles are weighted and resampled."""
 
     particles: int = option(
         16, "Number N of texts that grow for a request, one of which is the answer.", least=1
@@ -132,7 +132,7 @@ class ParticleCloud:
         return Particle(None if has_ended else p.row, ids, p.steps + 1, log_b, log_w)
 
     def resample(self) -> None:
-        """Draws the particles anew where few of them have most of the weight; all have the mean
+        """Resamples the particles where few of them have most of the weight; all have the mean
         weight then. Nothing happens once all texts have ended."""
         log_w, n = self.log_w, len(self.particles)
         few = self._options.threshold * n
