@@ -37,13 +37,13 @@ _VAGUE = frozenset(_WORD.split())
 _PREPOSITION = re.compile(r"_*(?:of|its|at|behind|beside|all_of|what)_")
 
 _KEPT = """
-of_ranks own_work of_samples AuditReport.at_least CalibratedSystem.wanted Calibration.found
-Cell.asked correlations.wanted Correspondence.why Derived.why evaluate.wanted ExampleCard.why
-export.what Fact.what Fault.of Fault.what Finding.of Finding.what Gap.what Item.given
-JudgeAgreement.of_rates LeftOut.why LogRow.at Measure.of_control MetaEvaluation.of_like_systems
-MetricAgreement.of_aspects Practice.given QuestionAnswer.why RatedScores.of_groups RatedSet.why
-Saved.at Shown.given SpreadBetween.why StudySummary.at_levels Unit.given WorkedExample.given
-WorkedExample.why
+AuditReport.at_least BARTScoreFromSource.given CalibratedSystem.wanted Calibration.found
+Cell.asked CellRecord.asked CellStatus.asked correlations.wanted Correspondence.why Derived.why
+estimates.wanted evaluate.wanted ExampleCard.why export.what Fact.what Fault.of Fault.what
+Finding.of Finding.what Gap.what Item.given JudgeAgreement.of_rates LeftOut.why LogRow.at
+Measure.of_control MetaEvaluation.of_like_systems MetricAgreement.of_aspects of_ranks of_samples
+own_work Practice.given QuestionAnswer.why RatedScores.of_groups RatedSet.why Saved.at Shown.given
+SpreadBetween.why StudySummary.at_levels Unit.given WorkedExample.given WorkedExample.why
 """
 KEPT = frozenset(_KEPT.split())
 """Names that users' files or programs hold, some only in one class or function."""

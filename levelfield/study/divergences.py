@@ -1,7 +1,7 @@
 """Divergence of the techniques of a study from their bases, on the study's own prompts.
 
 A budget is met on the prompts of the calibration. `divergences.json` in the study's folder says
-what came of it on the prompts that are compared, and where techniques without a strength stand.
+what the divergence is on the prompts that are compared, of techniques without a strength as well.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def measure_divergences(
     from levelfield.generation.technique import LocalTechnique
 
     chosen = [s for s in plan.systems if not only or s.is_named(only)]
-    known = {one.system: one for one in read_divergences(plan)}
+    measured = {divergence.system: divergence for divergence in read_divergences(plan)}
     ours: list[SystemPlan] = []
     for system in chosen:
         if not isinstance(source := system.source, TechniqueSource):
@@ -66,7 +66,7 @@ def measure_divergences(
         if not isinstance(technique, LocalTechnique) or not has_distribution(technique):
             continue
         ours.append(system)
-        if system.name in known:
+        if system.name in measured:
             continue
         requests = [*_requests(plan, system)]
         with stages(f"divergence of {system.name}", 1) as progress:
@@ -74,7 +74,7 @@ def measure_divergences(
                 technique, requests, decoding=source.decoding, seed=plan.seeds[0]
             ).mean
             progress(1)
-        known[system.name] = SystemDivergence(
+        measured[system.name] = SystemDivergence(
             system.name,
             mean.value,
             None if mean.why_no_interval else mean.low,
@@ -83,10 +83,10 @@ def measure_divergences(
             tuple(technique_identity(source)),
             plan.seeds[0],
         )
-        _write(plan, known)
+        _write(plan, measured)
     if not ours:
         raise UserError(f"{plan.file.name}: no system is a technique with token probabilities")
-    return [known[system.name] for system in ours]
+    return [measured[system.name] for system in ours]
 
 
 def read_divergences(plan: Plan) -> list[SystemDivergence]:
@@ -101,9 +101,9 @@ def read_divergences(plan: Plan) -> list[SystemDivergence]:
         if isinstance(system.source, TechniqueSource)
     }
     return [
-        one
-        for one in _every(_file(plan))
-        if now.get(one.system) == one.identity and one.seed == plan.seeds[0]
+        entry
+        for entry in _every(_file(plan))
+        if now.get(entry.system) == entry.identity and entry.seed == plan.seeds[0]
     ]
 
 
@@ -124,22 +124,22 @@ def _every(file: Path) -> list[SystemDivergence]:
 def _requests(plan: Plan, system: SystemPlan) -> list[Request]:
     """The requests of the first seed, each under a name that no other dataset or kind has."""
     return [
-        Request(f"{key.dataset}/{key.control}/{one.id}", one.prompt, one.labels)
+        Request(f"{key.dataset}/{key.control}/{request.id}", request.prompt, request.labels)
         for key in plan.cells()
         if key.system == system.name and key.seed == plan.seeds[0]
-        for one in requests_of(plan, key)
+        for request in requests_of(plan, key)
     ]
 
 
-def _write(plan: Plan, known: Mapping[str, SystemDivergence]) -> None:
+def _write(plan: Plan, measured: Mapping[str, SystemDivergence]) -> None:
     """Writes divergences beside those of systems that the plan leaves out."""
     import filelock
 
     plan.out.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(plan.out / "divergences.lock"):
-        together = {**{one.system: one for one in _every(_file(plan))}, **known}
+        together = {**{entry.system: entry for entry in _every(_file(plan))}, **measured}
         with atomic_writer(_file(plan)) as out:
-            out.write(json_text([one.to_dict() for one in together.values()], indent=2) + "\n")
+            out.write(json_text([entry.to_dict() for entry in together.values()], indent=2) + "\n")
 
 
 def _file(plan: Plan) -> Path:

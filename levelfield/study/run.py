@@ -234,7 +234,7 @@ class _Work:
             stop=self.stop,
             process=task.process,
         )
-        if isinstance(source, FilesSource):  # read anew every time, which costs nothing
+        if isinstance(source, FilesSource):  # read again every time, which costs nothing
             answers: list[TimedAnswer] = []
             outcome = ask(keep=answers.append)
             self.progress(len(answers))

@@ -20,7 +20,7 @@ from levelfield.study.cells import CellRequest
 _FAREWELL_S = 10.0
 """How long a command may go on after its last answer before it is ended."""
 _SILENCE_S = 0.5
-"""How long a pipe stays open for a command that has ended but left children behind."""
+"""How long a pipe stays open for a command that has ended while its children run on."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Endpoint(ABC):
         """
 
     def close(self) -> None:
-        """Ends the system if it runs, and leaves none of its processes behind."""
+        """Ends the system if it runs, with all processes that it has started."""
         if self._system:
             self._system.end()
             self._system = None
@@ -139,7 +139,7 @@ class Attempt:
             self.peak_bytes = system.peak_bytes
             if not has_exited and process.poll() is not None:
                 has_exited, heard = True, time.monotonic()
-            # children that it left behind may hold its pipes open
+            # children that run on may hold its pipes open
             if has_exited and (not system.is_open or time.monotonic() > heard + _SILENCE_S):
                 break
             for pipe, chunk in system.read():
@@ -190,7 +190,7 @@ class Attempt:
                 self.keep(TimedAnswer(answer, self.spent_s, self.peak_bytes))
 
     def _is_notice(self, record: object) -> bool:
-        """Whether a line is no answer but says that the answers to a cell begin or end."""
+        """Returns whether a line says that answers begin or end, and is not one of them."""
         match record:
             case {"begin": True}:
                 now = time.monotonic()

@@ -51,7 +51,7 @@ def read(
         return str(error)
     rules = FieldMapping(mapping=source.mapping)
     match = _Match(intake.open)
-    # in a file of several cells, records of other cells are no finding unless some are missing
+    # in a file of several cells, records of other cells matter only if some of this one are missing
     passed_over = ProblemCounts()
     try:
         for number, record in format.rows(path):
@@ -76,8 +76,8 @@ def read(
                 passed_over.add(words, f"{place}: {_named(sample)}")
     except OSError as error:
         return f"{name}: can't be read: {error.strerror or error}"
-    of_one_cell = all(f"{{{field}}}" in source.pattern for field in ("dataset", "control", "seed"))
-    if of_one_cell or not intake.is_complete():
+    has_one_cell = all(f"{{{field}}}" in source.pattern for field in ("dataset", "control", "seed"))
+    if has_one_cell or not intake.is_complete():
         intake.findings.add_all(passed_over)
     return ""
 

@@ -164,7 +164,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 class CommandEndpoint(Endpoint):
-    """A command, or a callable as one: started anew for every attempt."""
+    """A command, or a callable as one: started again for every attempt."""
 
     stays = False
 
@@ -231,7 +231,7 @@ def answer(
     A command is started in a session of its own, is given all open requests, and is heard until
     it ends, its time is over, or we are told to stop; then all its processes are ended. Each valid
     answer goes to `keep` as soon as its line is complete. Requests that are still open are asked
-    again, as often as the source's `retries` say. A line longer than 16 MiB is no answer.
+    again, as often as the source's `retries` say. A line longer than 16 MiB is not an answer.
     Answers of more than `CELL_BYTES` in one attempt end the command.
 
     A technique does the same in a process that goes on with the next cell; it is ended where a

@@ -33,7 +33,7 @@ def main(name: str, options: str, decoding: str) -> None:
 
         def write(record: Mapping[str, Any]) -> None:
             for stream in (sys.stdout, sys.stderr):
-                stream.flush()  # what was said so far stands with this cell
+                stream.flush()  # what was written so far belongs to this cell
             out.write(json.dumps(record) + "\n")
             out.flush()
 

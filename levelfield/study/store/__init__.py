@@ -75,7 +75,7 @@ class StudyStore:
     def record(self, key: CellKey) -> CellRecord | None:
         """Returns the record of the last run of a cell; None if it never ended, or nobody knows."""
         try:
-            return CellRecord.of_json(self._opened(key, _RECORD)[0])
+            return CellRecord.from_json(self._opened(key, _RECORD)[0])
         except (ValueError, KeyError, TypeError):
             return None
 

@@ -109,7 +109,7 @@ def read_journal(path: Path) -> Journal:
     answers: dict[str, TimedAnswer] = {}
     attempts = 0
     for line in lines[1:]:
-        # whatever is no answer is a request that is asked again
+        # what is not an answer is a request that is asked again
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, UserError):
             record = without_digest(parse_json(line.decode()))
             answer = parse_answer(record)
@@ -153,7 +153,7 @@ def _timed_record(timed: TimedAnswer) -> dict[str, Any]:
 
 
 State = Literal["done", "texts", "partial", "failed", "missing", "stale"]
-"""`texts`: all answers are there, but the texts have to be made anew by other steps."""
+"""`texts`: all answers are there, but the texts have to be made again by other steps."""
 
 
 @dataclass(frozen=True)
@@ -188,11 +188,11 @@ class CellRecord:
         return {"key": key._asdict(), **asdict(self), "cost": cost, "when": when}
 
     @classmethod
-    def of_json(cls, record: Any) -> CellRecord:
+    def from_json(cls, record: Any) -> CellRecord:
         """Returns the record in a JSON object.
 
         Raises:
-            KeyError, TypeError: the object is no record.
+            KeyError, TypeError: the object is not a record.
         """
         fields = {field.name: record[field.name] for field in dataclasses.fields(cls)}
         if not all(isinstance(fields[count], int) for count in ("asked", "answered", "attempts")):

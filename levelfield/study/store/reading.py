@@ -67,12 +67,12 @@ def read_cell(store: StudyStore, key: CellKey) -> Cell:
 def _directions(measured: Mapping[str, Any], signatures: Mapping[str, str]) -> dict[str, Direction]:
     """Returns the directions of classes in files, as they said when they measured.
 
-    Results of earlier versions do not say: no end of those is better.
+    Results of earlier versions do not say: neither end of those is better.
     """
-    known = measured.get("directions")
-    said = known if isinstance(known, dict) else {}
+    recorded = measured.get("directions")
+    directions = recorded if isinstance(recorded, dict) else {}
     return {
-        metric: next((d for d in get_args(Direction) if d == said.get(metric)), "none")
+        metric: next((d for d in get_args(Direction) if d == directions.get(metric)), "none")
         for metric, signature in signatures.items()
         if FILE_MARK in str(signature)
     }
@@ -126,7 +126,7 @@ def _rows_with(
     A cell of an older version has no seal that vouches for its files.
 
     Raises:
-        UserError: a row lacks a field, or its value is no number.
+        UserError: a row lacks a field, or its value is not a number.
     """
     read = {**_FIELDS_OF_VALUES, **{field: string for field in fields if field != "n"}}
     for number, row in enumerate(store.read_lines(key, name), 1):
