@@ -19,9 +19,9 @@ from levelfield.agree.sources import (
     RatingTable,
     Standardised,
     file_names,
-    of_aspects,
     parts_of,
     rating_table,
+    ratings_on,
     read_choices,
     read_ratings,
     read_scores,
@@ -631,7 +631,7 @@ def rater_agreement(
     >>> round(report.groups[0].alpha.value, 3), report.worst[0].id
     (0.913, '2')
     """
-    ratings = of_aspects(rated.ratings, aspects)
+    ratings = ratings_on(rated.ratings, aspects)
     part = parts_of(ratings, rated.samples, by)
 
     def by_part(chosen: Sequence[Rating]) -> dict[str, list[Rating]]:

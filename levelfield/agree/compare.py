@@ -442,7 +442,7 @@ def _detectable(c: MetricComparison, level: float) -> float:
 
 
 def _with_resolution(swapped: Swapped, test: Test, comparisons: int, alpha: float) -> Swapped:
-    """With a note where no p over so many comparisons can be small enough."""
+    """Returns the test, with a note if no p over these comparisons can be small enough."""
     n, units = (
         (swapped.n, "systems") if test == "swapped systems" else (swapped.clusters, "clusters")
     )

@@ -456,7 +456,7 @@ def numbers_table(
     *,
     level: float,
     group: str = "",
-    of_systems: bool = False,
+    system_means: bool = False,
     compact: bool = False,
     within: Sequence[Correlation] = (),
 ) -> Table:
@@ -465,10 +465,10 @@ def numbers_table(
     Args:
         level: of the intervals.
         group: what the correlations are grouped by, if each group has a row.
-        of_systems: whether they are of means of systems, which have r without noise.
+        system_means: whether means of systems are correlated, which have r without noise.
         compact: whether only the first statistic has its interval, in a column of its own, and
             aspects have no column.
-        within: the means over systems of a statistic, which stand beside it.
+        within: the means over systems of a statistic, shown next to it.
     """
     estimates_within = {(c.metric, c.aspect): c.estimates for c in within}
     statistics = list(correlations[0].estimates) if correlations else []
@@ -501,7 +501,7 @@ def numbers_table(
                 TableColumn(f"{SYMBOLS[statistic]} within systems"),
                 (_cell(e, with_ends=not compact, omitted=why_none) for e in inside),
             )
-        if of_systems and i == 0:
+        if system_means and i == 0:
             corrected = (
                 TableCell(three_decimals(c.corrected), value=c.corrected) for c in correlations
             )
@@ -570,7 +570,7 @@ def correlation_table(
         statistics: columns; those that some correlation lacks are left out.
         signature: of the meta-evaluation.
         subject: is correlated, for the caption.
-        within: the means over systems of a statistic, which stand beside it.
+        within: the means over systems of a statistic, shown next to it.
     """
     estimates_within = {(c.metric, c.aspect): c.estimates for c in within}
     beside = next(iter(within[0].estimates)) if within else None

@@ -32,7 +32,7 @@ from levelfield.stats.resampling import DEFAULT, Resampling
 QUARTERS = 4
 DRAWS = 20
 MOST_K = 16
-"""At most so many numbers k of evaluators are tried, in steps that grow from 1 to all."""
+"""The most numbers k of evaluators that are tried, in steps that grow from 1 to all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def quality_drift(
     The samples are sorted by their quality and split into quarters 0 to 3. Subset j takes a sample
     of quarter i with probability `1 / (|j − i| + 1)`: all of its own quarter, half of the next, a
     third and a quarter of those farther off. Where ratings tie across a border the samples fall to
-    either side at random, so every draw splits anew.
+    either side at random, so every draw has its own split.
 
     Args:
         x, y: (n,) metric and ratings, no NaN. The result depends on their order only through

@@ -144,7 +144,7 @@ class MetaEvaluation(Framed):
         return [c for c in self.correlations if self.group == "all" or c.is_mean or c.systems]
 
     def within_of(self, metric: str, aspect: str) -> Estimate | None:
-        """The correlation within systems that stands beside that of all samples together."""
+        """The correlation within systems, shown next to that of all samples together."""
         return next(
             (c.estimates[self.by] for c in self.within if (c.metric, c.aspect) == (metric, aspect)),
             None,

@@ -162,7 +162,7 @@ def join(
     """
     known_samples = {**rated.samples, **(samples or {})}
     by_name = _by_metric(columns)
-    chosen, of_groups = of_texts(
+    chosen, group_metrics = text_metrics(
         by_name, metrics, lambda: {*known_samples, *(r.id for r in rated.ratings)}
     )
     turned = set(chosen_names("metric", list(by_name), flip)) if flip else set()
@@ -202,7 +202,7 @@ def join(
         only_rated=Unmatched.of(only_rated),
         same_text=_same_text(row_samples, sources),
         flipped=frozenset(turned),
-        of_groups=of_groups,
+        of_groups=group_metrics,
         notes_of_ratings=rated.notes,
     )
 
@@ -242,7 +242,7 @@ def _mean_ratings(
     return dict(aspects), {aspect: len(names) for aspect, names in raters.items()}
 
 
-def of_texts(
+def text_metrics(
     columns: Mapping[str, ScoreColumn],
     choices: Sequence[str],
     texts: Callable[[], Container[str]],
@@ -258,19 +258,19 @@ def of_texts(
         UserError: a choice is none of them, or has values of groups, or all metrics have.
     """
     chosen = chosen_names("metric", list(columns), choices)
-    of_groups = [
+    group_metrics = [
         m for m in chosen if columns[m].values and all(map(is_group_name, columns[m].values))
     ]
-    if of_groups:
+    if group_metrics:
         ids = texts()
-        of_groups = [m for m in of_groups if not any(id in ids for id in columns[m].values)]
-    if of_groups and (choices or len(of_groups) == len(chosen)):
-        id = next(iter(columns[of_groups[0]].values))
+        group_metrics = [m for m in group_metrics if not any(id in ids for id in columns[m].values)]
+    if group_metrics and (choices or len(group_metrics) == len(chosen)):
+        id = next(iter(columns[group_metrics[0]].values))
         raise UserError(
-            f"{', '.join(of_groups)}: values of groups of texts, such as {id!r}; give values of "
-            "texts, from a metric that scores each of them"
+            f"{', '.join(group_metrics)}: values of groups of texts, such as {id!r}; give values "
+            "of texts, from a metric that scores each of them"
         )
-    return [metric for metric in chosen if metric not in of_groups], tuple(of_groups)
+    return [metric for metric in chosen if metric not in group_metrics], tuple(group_metrics)
 
 
 def note_of_groups(metrics: Sequence[str]) -> list[str]:

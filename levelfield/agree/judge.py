@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from levelfield.agree.join import of_texts
-from levelfield.agree.sources import RatingTable, of_aspects, rating_table, split
+from levelfield.agree.join import text_metrics
+from levelfield.agree.sources import RatingTable, rating_table, ratings_on, split
 from levelfield.core.documents import Document
 from levelfield.io import Rated, ScoreColumn
 from levelfield.io.tables import Table, TableColumn
@@ -119,10 +119,10 @@ def judge_tests(
         UserError: an aspect or a metric that is not there, or scores of groups alone.
     """
     named = {column.metric: column for column in columns}
-    chosen, _ = of_texts(named, metrics, lambda: {r.id for r in rated.ratings})
+    chosen, _ = text_metrics(named, metrics, lambda: {r.id for r in rated.ratings})
     tables = {
         aspect: rating_table(ratings)
-        for aspect, ratings in split(of_aspects(rated.ratings, aspects), lambda r: r.aspect).items()
+        for aspect, ratings in split(ratings_on(rated.ratings, aspects), lambda r: r.aspect).items()
     }
     return tuple(
         _test(column, aspect, table, epsilon, nominal=nominal)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from levelfield.agree.design import CorrelateOptions
-from levelfield.agree.join import chosen_names, merged_columns, note_of_groups, of_texts
+from levelfield.agree.join import chosen_names, merged_columns, note_of_groups, text_metrics
 from levelfield.agree.sources import (
     Choices,
     ManyScores,
@@ -258,7 +258,7 @@ def preferences(
         choices, chosen.samples, format=chosen.reading.format, mapping=chosen.mapping
     )
     columns = {c.metric: c for c in merged_columns(read_scores(scores, mapping=chosen.mapping))}
-    metrics, group_metrics = of_texts(
+    metrics, group_metrics = text_metrics(
         columns, chosen.metrics, lambda: {id for c in read for id in (c.sample_a, c.sample_b)}
     )
     lower = chosen.lower_is_better

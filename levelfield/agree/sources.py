@@ -206,13 +206,13 @@ def read_choices(
     items = items_of(choices, "choices", (PairChoice,), ids_named=True)
     rows = [item for item in items if not isinstance(item, PairChoice)]
     read = [item for item in items if isinstance(item, PairChoice)]
-    of_samples = {ours: column for ours, column in mapping.items() if ours not in FIELDS}
-    of_choices = {ours: column for ours, column in mapping.items() if ours in FIELDS}
+    sample_mapping = {ours: column for ours, column in mapping.items() if ours not in FIELDS}
+    choice_mapping = {ours: column for ours, column in mapping.items() if ours in FIELDS}
     if items and not rows:
-        refuse_reading("choices", format, of_choices)
+        refuse_reading("choices", format, choice_mapping)
         return read
-    known = read_samples(samples, mapping=of_samples)
-    return read + load_comparisons(rows, known, format=format, mapping=of_choices)
+    known_samples = read_samples(samples, mapping=sample_mapping)
+    return read + load_comparisons(rows, known_samples, format=format, mapping=choice_mapping)
 
 
 def read_samples(samples: Samples, *, mapping: Mapping[str, str] = {}) -> dict[str, Sample]:
@@ -322,7 +322,7 @@ class RatingTable:
 
 
 class Standardised(NamedTuple):
-    """A rating and where it stands among those of its rater; `z` is NaN if all are equal."""
+    """A rating and its z score among those of its rater; NaN if all of them are equal."""
 
     id: str
     aspect: str
@@ -348,7 +348,7 @@ def z_scores(
 
     Undefined (NaN): all those ratings are equal, one rating among them.
     """
-    ratings = of_aspects(rated.ratings, aspects)
+    ratings = ratings_on(rated.ratings, aspects)
     part = parts_of(ratings, rated.samples, by)
     z: dict[Rating, float] = {}
     for rater_ratings in split(ratings, lambda r: (r.aspect, r.rater, part(r))).values():
@@ -416,7 +416,7 @@ def parts_of(
     return lambda r: part[r.id]
 
 
-def of_aspects(ratings: Sequence[Rating], aspects: Sequence[str]) -> list[Rating]:
+def ratings_on(ratings: Sequence[Rating], aspects: Sequence[str]) -> list[Rating]:
     """Returns the ratings on the named aspects; on all, if none is named."""
     names = dict.fromkeys(r.aspect for r in ratings)
     for aspect in aspects:

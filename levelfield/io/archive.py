@@ -149,28 +149,28 @@ def _block_sizes(packed: bytes) -> Iterator[int]:
     Raises:
         ValueError: the frames and blocks are not whole.
     """
-    at = 0
-    while at < len(packed):
-        if _number(packed, at, 4) != _FRAME:
+    offset = 0
+    while offset < len(packed):
+        if _number(packed, offset, 4) != _FRAME:
             raise ValueError("damaged: not a frame of Zstandard")
-        descriptor = _number(packed, at + 4, 1)
+        descriptor = _number(packed, offset + 4, 1)
         is_single = descriptor >> 5 & 1
-        of_size = (is_single, 2, 4, 8)[descriptor >> 6]
-        at += 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + of_size
+        size_bytes = (is_single, 2, 4, 8)[descriptor >> 6]
+        offset += 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + size_bytes
         is_last = False
         while not is_last:
-            header = _number(packed, at, 3)
+            header = _number(packed, offset, 3)
             is_last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
             if kind == _RESERVED:
                 raise ValueError("damaged: a block of Zstandard of an unknown kind")
             yield _BLOCK_BYTES if kind == _COMPRESSED else size
-            at += 3 + (1 if kind == _RUN else size)
-        at += 4 * (descriptor >> 2 & 1)
-    if at > len(packed):
+            offset += 3 + (1 if kind == _RUN else size)
+        offset += 4 * (descriptor >> 2 & 1)
+    if offset > len(packed):
         raise ValueError("damaged: it ends within a block of Zstandard")
 
 
-def _number(packed: bytes, at: int, size: int) -> int:
-    if at + size > len(packed):
+def _number(packed: bytes, offset: int, size: int) -> int:
+    if offset + size > len(packed):
         raise ValueError("damaged: it ends within a frame of Zstandard")
-    return int.from_bytes(packed[at : at + size], "little")
+    return int.from_bytes(packed[offset : offset + size], "little")

@@ -159,7 +159,7 @@ def _download(file: Published, target: Path, progress: Progress) -> None:
 
 
 def _receive(file: Published, part: Path, meter: _Meter) -> None:
-    """Appends to `part` what it lacks, or writes it anew where the server can't go on."""
+    """Appends to `part` what it lacks, or writes all of it if the server can't resume."""
     import requests
 
     have = part.stat().st_size if part.exists() else 0

@@ -51,7 +51,7 @@ _NOISE = ("text", "texts", "sentence", "sentences", "string", "col", "column", "
 def field_guesses(record: Mapping[str, Any], fields: Sequence[str] = ("text",)) -> dict[str, str]:
     """Returns our field -> the column that it probably is, without those that bear our name.
 
-    A column that holds numbers is no text, and one with which the text begins is the prompt. If
+    A column of numbers is not a text, and a column with which the text begins is the prompt. If
     no column's name says that it is one of the fields, it is the longest string that is left.
     """
     guesses: dict[str, str] = {}
@@ -118,13 +118,13 @@ def source_guess(record: Collection[str]) -> dict[str, str]:
 
 
 def number_guesses(record: Mapping[str, Any], *, human: bool) -> list[str]:
-    """Returns the columns of numbers that are no ids: people's if some names say so, or others."""
+    """Returns the columns of numbers other than ids: people's if some names say so, or others."""
     ids = {*id_guess(record).split("+"), *(c for c in record if _is_id(c))}
     numeric = [c for c, v in record.items() if c not in ids and _is_number(v)]
-    of_people = [column for column in numeric if _HUMAN.search(_plain(column))]
+    human_columns = [column for column in numeric if _HUMAN.search(_plain(column))]
     if human:
-        return of_people or numeric
-    return [column for column in numeric if column not in of_people] or numeric
+        return human_columns or numeric
+    return [column for column in numeric if column not in human_columns] or numeric
 
 
 def map_words(mapping: Mapping[str, str]) -> str:
@@ -211,11 +211,11 @@ def scores_mapping(record: Mapping[str, Any]) -> dict[str, str]:
     """
     if scores := object_of(record, "logged", "scores"):
         return {f"metric.{_name(score)}": f"logged.scores.{score}" for score in scores}
-    of_metrics = numbers_mapping(record, "metric")
+    metric_columns = numbers_mapping(record, "metric")
     named = next((column for column in record if _field(column) == "metric"), None)
-    if named is None or len(of_metrics) != 1:
-        return of_metrics
-    words = {"metric": named, "score": next(iter(of_metrics.values()))}
+    if named is None or len(metric_columns) != 1:
+        return metric_columns
+    words = {"metric": named, "score": next(iter(metric_columns.values()))}
     return {field: column for field, column in words.items() if field != column}
 
 

@@ -28,13 +28,13 @@ class HubName:
     """`hf:NAME?split=test&config=…&revision=…&columns=text,label`, taken apart.
 
     Attributes:
-        given: as the user wrote it.
+        word: as the user wrote it.
         name: on the hub, or a local folder.
         split: may be left out if there is only one.
         columns: those to read; all if empty.
     """
 
-    given: str
+    word: str
     name: str
     split: str | None = None
     config: str | None = None
@@ -100,8 +100,7 @@ def rows(hub: HubName) -> Iterator[Row]:
         import datasets
     except ImportError:
         raise UserError(
-            f"{printable(hub.given)}: reading it requires the package `datasets`: "
-            f"{with_extra('hf')}"
+            f"{printable(hub.word)}: reading it requires the package `datasets`: {with_extra('hf')}"
         ) from None
     with _explained(hub), _quietly(datasets):
         name = str(user_path(hub.name)) if hub.name.startswith("~") else hub.name
@@ -110,7 +109,7 @@ def rows(hub: HubName) -> Iterator[Row]:
         )
     if hub.split is None:
         if len(data) != 1:
-            raise UserError(f"{printable(hub.given)}: choose a split: ?split={'|'.join(data)}")
+            raise UserError(f"{printable(hub.word)}: choose a split: ?split={'|'.join(data)}")
         (data,) = data.values()
     if hub.columns:
         with _explained(hub):
@@ -145,7 +144,7 @@ def _explained(hub: HubName) -> Iterator[None]:
             if isinstance(error, ConnectionError | TimeoutError)
             else "check name, config, split and columns"
         )
-        raise UserError(f"{printable(hub.given)}: can't be read: {reason}; {mend}") from error
+        raise UserError(f"{printable(hub.word)}: can't be read: {reason}; {mend}") from error
 
 
 @contextmanager

@@ -207,6 +207,6 @@ class JsonStream:
         self._text, self._at = self._text[self._at :] + text, 0
         return True
 
-    def _wrong(self, problem: str, at: int | None = None) -> ValueError:
-        place = self._dropped + (self._at if at is None else at) + 1
+    def _wrong(self, problem: str, index: int | None = None) -> ValueError:
+        place = self._dropped + (self._at if index is None else index) + 1
         return ValueError(f"not JSON: {problem} (at character {place:,})")

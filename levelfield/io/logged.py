@@ -152,7 +152,7 @@ def logged_scores(sample: Sample) -> LoggedScores | None:
         _numbers(objects, "scores"),
         str(logged.get("content") or ""),
         draw=draw,
-        reasons={name: str(why) for name, why in objects.get("reasons", {}).items()},
+        reasons={name: str(reason) for name, reason in objects.get("reasons", {}).items()},
         counted=_numbers(objects, "counted"),
         lists={name: _list(value) for name, value in objects.get("lists", {}).items()},
         remarks=tuple(map(str, remarks)) if isinstance(remarks, list) else (),

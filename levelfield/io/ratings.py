@@ -83,9 +83,9 @@ def load_ratings(
         optional: fields of the mapping that no record needs to have.
 
     Raises:
-        InputError: with all problems there are: what can't be read, values that are no finite
+        InputError: with all problems there are: what can't be read, values that are not finite
             numbers (in tables without types a cell may be text that is a number), two ratings of
-            one rater for one sample and aspect, no ratings at all. Null and NaN are no problem:
+            one rater for one sample and aspect, no ratings at all. Null and NaN are allowed:
             they are missing ratings.
 
     >>> rated = load_ratings(["ratings.jsonl"])  # doctest: +SKIP
@@ -218,7 +218,7 @@ class _RatingReader:
     def _sample(
         self, row: TableRow, record: Record, *, has_text: bool, has_own_id: bool
     ) -> Sample | None:
-        """Returns what a record says of a sample; None, and a problem, if it is no valid one."""
+        """Returns what a record says of a sample; None, and a problem, if that is not valid."""
         if not has_text:
             record = {n: v for n, v in record.items() if n != self._text} | {"text": ""}
         own_id = row.source.own_id(row.number) if has_own_id else ""
@@ -272,7 +272,7 @@ class _RatingReader:
             name = record.get(column)
             if not (name and fields.is_plain(name)):
                 return False
-        plain_columns = all(theirs == ours for ours, theirs in self._columns.items())
+        plain_columns = all(name == column for name, column in self._columns.items())
         return plain_columns and fields.is_finite_number(record.get("value"))
 
     def _has_ratings(self, record: Record) -> bool:
@@ -311,13 +311,13 @@ class _RatingReader:
 
     def rated(self) -> Rated:
         texts_in: set[str] = set().union(*(record.texts_in for record in self._known.values()))
-        of_samples: dict[str, dict[str, dict[str, float]]] = {id: {} for id in self._known}
+        sample_ratings: dict[str, dict[str, dict[str, float]]] = {id: {} for id in self._known}
         for (id, aspect, rater), value in self.ratings.items():
-            if id in of_samples:
-                of_samples[id].setdefault(aspect, {})[rater] = value
+            if id in sample_ratings:
+                sample_ratings[id].setdefault(aspect, {})[rater] = value
         samples = {}
         for id, record in self._known.items():
-            sample = replace(record.sample, ratings=of_samples[id])
+            sample = replace(record.sample, ratings=sample_ratings[id])
             if len(texts_in) > 1 and len(record.texts_in) == 1 and not sample.system:
                 # as `open_samples` has it: given several files, a file is a system
                 sample = replace(sample, system=next(iter(record.texts_in)))

@@ -88,7 +88,7 @@ class TableRow:
     def value(
         self, column: str, value: object, read: Callable[[Any, bool], float] = fields.rating
     ) -> float | None:
-        """Returns a value, NaN where it is missing; None, and a problem, where it is no number."""
+        """Returns a value, NaN if it is missing; None, and a problem, if it is not a number."""
         try:
             return read(value, self.source.cells)
         except Wrong as wrong:
@@ -130,7 +130,7 @@ def table_rows(
 
 
 class Places:
-    """Where the items of a dict stand, in the order in which they came into it: 12 bytes an item.
+    """The places of the items of a dict, in the order in which they were added: 12 bytes an item.
 
     >>> places, file = Places(), Input("a.jsonl", "a", lambda: iter(()))
     >>> for number in (3, 4):

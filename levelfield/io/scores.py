@@ -136,7 +136,7 @@ class _Column:
     Attributes:
         signature, place: those of the first value.
         elsewhere: as in `ScoreColumn`.
-        places: (values,) where they stand, in their order.
+        places: (values,) the place of each, in their order.
         others: signatures that differ from the first and were reported.
     """
 

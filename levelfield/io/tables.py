@@ -63,7 +63,7 @@ class TableCell:
         text: as it is read, not escaped.
         best: whether it is marked as `Table.best` says.
         beside: follows in smaller type: half an interval, a deviation, a rank.
-        letters: stand after it, raised.
+        letters: follow it, raised.
         below: lines for pages only, which have the room.
         value: orders the rows of a page; NaN if nothing does.
         remark: what a page shows under the pointer.
@@ -89,7 +89,7 @@ class TableColumn:
         words: whether its cells are words, which are set left.
         sentences: whether its cells are sentences, whose lines LaTeX breaks.
         direction: which end of its values is better.
-        repeated: whether it stands in every block of a table that is wider than the terminal.
+        repeated: whether each block of a table that is wider than the terminal has it.
         latex: its head for LaTeX, escaped; made of `name` if empty.
     """
 

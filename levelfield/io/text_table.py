@@ -40,7 +40,7 @@ def table_lines(
 ) -> Iterator[Line]:
     """Yields the lines of a table, in blocks of a width; each ends with an empty line.
 
-    The parts of a cell stand beside each other if the whole table then fits.
+    The parts of a cell are side by side if the whole table then fits.
 
     Args:
         name_width: a name of a row that is wider goes on below; none does if it is 0.
@@ -78,7 +78,7 @@ class _Column:
     Attributes:
         above: a head that it may share with its neighbours.
         head: its own head, a line a part of it.
-        cells: one a row, in parts that stand below each other.
+        cells: one a row, with its parts below each other.
         width: of the widest.
     """
 
@@ -105,7 +105,7 @@ class _Column:
 
 
 def _parts(cells: Sequence[TableCell], *, letters: bool) -> list[list[Span]]:
-    """Returns the value of each cell, marked if it is best, and what stands beside it."""
+    """Returns the value of each cell, marked if it is best, and the text beside it."""
     texts = [visible(f"{BEST if cell.best else ''}{cell.text}") for cell in cells]
     others = [visible(f"{c.beside} {c.letters if letters else ''}".strip()) for c in cells]
     styles = ["bold" if cell.best else "" for cell in cells]

@@ -80,7 +80,7 @@ class TomlTable:
 
     Attributes:
         where: the way to the table, for messages.
-        name: of a table that stands in another by its name; else empty.
+        name: of a table that is a named entry of another; else empty.
     """
 
     def __init__(

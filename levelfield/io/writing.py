@@ -205,8 +205,8 @@ def folder_replacement(target: Path) -> Iterator[Path]:
 def atomic_writer(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[TextIO]:
     """Opens a file for UTF-8 text that takes the place of `path` only when all went well.
 
-    Until then it stands beside it under a temporary name; on any error, Ctrl-C included, it is
-    removed and what was at `path` stays. `-` is standard output. A device or pipe is written
+    Until then the text is in a temporary file next to it; on any error, Ctrl-C included, that file
+    is removed and what was at `path` stays. `-` is standard output. A device or pipe is written
     directly.
 
     >>> with atomic_writer("-") as file:

@@ -13,8 +13,8 @@ import scipy
 from levelfield.agree.sources import (
     Ratings,
     file_names,
-    of_aspects,
     rating_table,
+    ratings_on,
     read_ratings,
     split,
 )
@@ -154,7 +154,7 @@ def _pilots(ratings: Ratings, chosen: RaterPlanOptions) -> Iterator[_Expected]:
     rated = read_ratings(ratings, format=reading.format, mapping=reading.mapping)
     z = float(scipy.special.ndtri(0.975))
     for aspect, ratings_of_aspect in split(
-        of_aspects(rated.ratings, chosen.aspects), lambda r: r.aspect
+        ratings_on(rated.ratings, chosen.aspects), lambda r: r.aspect
     ).items():
         table = rating_table(ratings_of_aspect, rated.samples)
         e = krippendorff_alpha(table.values, clusters=table.clusters)

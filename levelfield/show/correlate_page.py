@@ -130,7 +130,7 @@ def render_correlate_page(report: CorrelateReport) -> str:
             evaluation.correlations,
             level=evaluation.resampling.level,
             group=evaluation.group if evaluation.has_row_per_group else "",
-            of_systems=evaluation.level == "system",
+            system_means=evaluation.level == "system",
             within=evaluation.within,
         ),
         names=NAMES,

@@ -18,7 +18,7 @@ TEST = '{"text": "a", "label": 1, "refs": ["x"]}\n{"text": "b", "label": 0, "ref
 def test_a_name_is_taken_apart():
     assert HubName.parse("hf:some/set?split=test&config=x&revision=abc&columns=text,label") == (
         HubName(
-            given="hf:some/set?split=test&config=x&revision=abc&columns=text,label",
+            word="hf:some/set?split=test&config=x&revision=abc&columns=text,label",
             name="some/set",
             split="test",
             config="x",

@@ -32,7 +32,7 @@ class Format:
     Attributes:
         rows: the records of a file, problems among them.
         suffixes: of files that have this format.
-        unit: what is counted, if not lines; stands before the number in messages.
+        unit: what is counted, if not lines; precedes the number in messages.
         cells: whether values have no types, only text.
         is_table: whether all records have the same fields.
         fits: whether a file or folder has this format by its content, which counts before a suffix.
@@ -99,8 +99,8 @@ def format_at(path: Path) -> Format:
     """
     preview = Preview(path)
     broken: UserError | None = None
-    if own := _fitting(_OWN.values(), preview):
-        return own
+    if own_format := _fitting(_OWN.values(), preview):
+        return own_format
     for name in (name for name in FORMATS if name not in _OWN):
         try:
             if other := _fitting([FORMATS[name]], preview):

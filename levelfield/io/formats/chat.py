@@ -59,8 +59,8 @@ def asked(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for message in messages:
         turns = instructions if message.get("role") in _INSTRUCTIONS else context
         turns.append(message_text(message.get("content")))
-    told = "\n\n".join(instructions)
-    return {"context": context, **({"instructions": told} if told else {})}
+    instruction = "\n\n".join(instructions)
+    return {"context": context, **({"instructions": instruction} if instruction else {})}
 
 
 def message_text(content: object) -> str:

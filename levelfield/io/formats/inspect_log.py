@@ -46,7 +46,7 @@ _LOWER_WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 _NO_GRADE = "the grader gave no grade"
 _NO_GRADE_FOUND = "Grade not found in model output"
-"""How the explanation of a grader's score begins that is no grade; older versions count it as 0."""
+"""The explanation of a score that is not a grade begins so; older versions count it as 0."""
 
 _INSTRUMENT = {"grader_failed": _NO_GRADE, "scoring_failed": "the scorer failed"}
 _SYSTEM = {
@@ -126,10 +126,10 @@ def inspect_facts(path: Path) -> LogFacts:
     graders: dict[str, tuple[str, ...]] = {}
     for score in map(object_of, list_of(object_of(header, "results").get("scores"))):
         name, reducer = _score_name(score.get("scorer"), score.get("name")), score.get("reducer")
-        known = reducers.get((task, name), ())
-        if isinstance(reducer, str) and reducer not in known:
-            reducers[task, name] = (*known, reducer)
-        key = (task, f"{name},{reducer}" if known and reducer != known[0] else name)
+        task_reducers = reducers.get((task, name), ())
+        if isinstance(reducer, str) and reducer not in task_reducers:
+            reducers[task, name] = (*task_reducers, reducer)
+        key = (task, f"{name},{reducer}" if task_reducers and reducer != task_reducers[0] else name)
         for metric_name, metric in object_of(score, "metrics").items():
             kind_of_metric = str(metric_name).rpartition("/")[2]
             value = number_of(object_of(metric).get("value"))
@@ -333,13 +333,13 @@ class _Sample(NamedTuple):
     Attributes:
         item: its name in the data set.
         fields: of its record, but for what the log says of it.
-        asked: what was asked and wanted.
+        content: its input and its targets.
         attributes: of its `LoggedScores`.
     """
 
     item: str
     fields: dict[str, Any]
-    asked: tuple[Any, ...]
+    content: tuple[Any, ...]
     attributes: dict[str, Any]
 
 
@@ -348,7 +348,7 @@ def _records(
 ) -> list[dict[str, Any] | Wrong]:
     read = [_sample(sample, log, references) for sample in samples]
     valid = [sample for sample in read if isinstance(sample, _Sample)]
-    contents = [content_digest(sample.asked) for sample in valid]
+    contents = [content_digest(sample.content) for sample in valid]
     logged = iter(
         [
             logged_field(sample.item, content=content, **sample.attributes)
@@ -462,7 +462,7 @@ class _Score(NamedTuple):
     Attributes:
         name: of the scorer, and of the value where it gives several.
         value: as it is in the log.
-        reason: why it is no measurement; empty if it is one.
+        reason: why it is not a measurement; empty if it is one.
         remark: what the system did that the value says; empty if nothing.
     """
 

@@ -54,12 +54,12 @@ def _answers(path: Path) -> Iterator[tuple[int, dict[str, Any] | Wrong]]:
         if isinstance(record, Wrong):
             yield number, record
         elif "annotations" in record:
-            yield from ((number, answer) for answer in _of_task(record))
+            yield from ((number, answer) for answer in _task_answers(record))
         else:
-            yield from ((number, answer) for answer in _of_row(record))
+            yield from ((number, answer) for answer in _row_answers(record))
 
 
-def _of_task(task: Mapping[str, Any]) -> Iterator[dict[str, Any] | Wrong]:
+def _task_answers(task: Mapping[str, Any]) -> Iterator[dict[str, Any] | Wrong]:
     data = object_of(task, "data")
     sample = {"id": task.get("id"), **_fields(data), "data": data}
     for annotation in map(object_of, list_of(task["annotations"])):
@@ -84,7 +84,7 @@ def _of_task(task: Mapping[str, Any]) -> Iterator[dict[str, Any] | Wrong]:
                 yield {**shared, "rater": str(author), "aspect": aspect, "value": answer}
 
 
-def _of_row(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _row_answers(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     sample = {"id": row.get("id"), **_fields(row), ANNOTATION: row.get(ANNOTATION)}
     for column, cell in row.items():
         answers = cell

@@ -158,9 +158,9 @@ def lm_eval_facts(path: Path) -> LogFacts:
     for task in (*groups, *run.samples):
         higher = object_of(run.results, "higher_is_better", task)
         aggregation = _aggregations(run, task)
-        of_task = object_of(run.results, "results", task)
-        of_group = object_of(run.results, "groups", task)
-        for name, value in {**of_task, **of_group}.items():
+        task_results = object_of(run.results, "results", task)
+        group_results = object_of(run.results, "groups", task)
+        for name, value in {**task_results, **group_results}.items():
             metric, comma, _ = name.partition(",")
             number = number_of(value)
             if not comma or metric.endswith("_stderr") or number is None:
@@ -204,12 +204,12 @@ def _settings(run: _Run) -> dict[str, str]:
     if isinstance(arguments, str):
         arguments = dict(word.partition("=")[::2] for word in arguments.split(","))
     arguments = {k: v for k, v in object_of(arguments).items() if k not in ("pretrained", "model")}
-    of_run = ("system_instruction", "chat_template", "fewshot_as_multiturn")
+    run_settings = ("system_instruction", "chat_template", "fewshot_as_multiturn")
     shots, versions = (object_of(run.results, name) for name in ("n-shot", "versions"))
     return setting_values(
         {
             **{name: config.get(name) for name in _SETTINGS},
-            **{name.replace("_", " "): run.results.get(name) for name in of_run},
+            **{name.replace("_", " "): run.results.get(name) for name in run_settings},
             "model arguments": arguments,
             **{f"version of {task}": versions.get(task) for task in run.samples},
             **{f"examples in the prompt of {task}": shots.get(task) for task in run.samples},
@@ -373,7 +373,7 @@ def _requests(arguments: object) -> list[list[Any]]:
 
 
 def _turns(request: object) -> dict[str, Any]:
-    """Returns what was asked: a prompt, or the messages of a chat, which stand in it as JSON."""
+    """Returns what was asked: a prompt, or the messages of a chat, which it holds as JSON."""
     if isinstance(request, list) and len(request) == 1:
         request = request[0]
     messages = request

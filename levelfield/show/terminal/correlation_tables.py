@@ -30,7 +30,7 @@ def print_evaluation(evaluation: MetaEvaluation) -> None:
             mine,
             level=evaluation.resampling.level,
             group=evaluation.group if grouped else "",
-            of_systems=evaluation.level == "system",
+            system_means=evaluation.level == "system",
             compact=True,
         )
         print_table(out, table)
