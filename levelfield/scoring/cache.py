@@ -3,7 +3,7 @@
 A value is looked up by a hash of the metric's signature and the fields of the sample that the
 metric reads, so that equal samples are scored once whatever their ids, and a run that was
 interrupted goes on where it stopped. SQLite in WAL mode: several processes may use one cache.
-Every row has a checksum, since SQLite has none: a row that fails it is scored anew.
+Every row has a checksum, since SQLite has none: a text whose row fails it is scored again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from levelfield.io.writing import FULL, user_cache
 
 _SCHEMA = 2
 _INFINITE = "the value is infinite"
-"""The reason of earlier versions, which kept no infinite value; such a text is scored anew."""
+"""The reason of earlier versions, which kept no infinite value; such a text is scored again."""
 _WITHOUT_CHECKSUMS = 1
 _PATIENCE_S = 60.0
 _COLUMNS = "key, metric, value, undefined, cut, parts"
@@ -108,7 +108,7 @@ class SegmentCache:
         except (OSError, *_ERRORS) as error:
             raise _unusable(path, "used", error) from error
         try:
-            # bytes that are no UTF-8 are damage of one row, not of all that are read with it
+            # bytes that are not UTF-8 are damage to one row, not to all that are read with it
             self._db.text_factory = lambda raw: raw.decode("utf-8", "replace")
             _wait_for_turn(lambda: self._db.execute("PRAGMA journal_mode = WAL"))
             self._db.execute("PRAGMA synchronous = NORMAL")

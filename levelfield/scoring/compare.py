@@ -193,11 +193,11 @@ def compare(
     ...     print(f"{metric.metric}: {c.a} - {c.b} = {c.difference:.1f}, n = {c.inputs}")
     chrf.references: copies - rewrites = -43.4, n = 2
     """
-    of_comparing, of_reading = distributed(words, CompareOptions, ReadingOptions)
+    compare_options, reading_options = distributed(words, CompareOptions, ReadingOptions)
     if metrics or chosen is None:
-        of_comparing["metrics"] = listed(metrics)
-    chosen = CompareOptions.of(chosen, **of_comparing)
-    reading = ReadingOptions.of(reading, **of_reading)
+        compare_options["metrics"] = listed(metrics)
+    chosen = CompareOptions.of(chosen, **compare_options)
+    reading = ReadingOptions.of(reading, **reading_options)
     if isinstance(texts, ScoreSummary):
         _refuse(chosen, reading, {**words, "metrics": metrics, "scores": scores})
         if texts.grouping.by != _SYSTEMS.by:
@@ -232,10 +232,10 @@ def compare(
 _OF_RESAMPLING = ("seed", "family", "margin")
 
 
-def _refuse(chosen: CompareOptions, reading: ReadingOptions, given: Mapping[str, object]) -> None:
+def _refuse(chosen: CompareOptions, reading: ReadingOptions, options: Mapping[str, object]) -> None:
     """Refuses options for a result, whose comparisons are there already."""
     subject = "results of score, which has these options itself,"
-    for name, value in given.items():
+    for name, value in options.items():
         if is_given(value):
             raise UserError(f"{name}: {subject} do not accept this option")
     chosen.accept_only((), subject)

@@ -190,7 +190,7 @@ class Comparison(Document):
         p_unbounded: p adjusted over them, whatever the bounds.
         note: what a reader must know of these numbers; empty if nothing.
         bounds: None where no input is undefined for one of the two alone.
-        least_p: the smallest p that differences of so many clusters can have.
+        least_p: the smallest p that differences of this many clusters can have.
         unpaired: whether the texts of the two are independent samples, as they share too little.
         tipping: where undefined values could turn a difference that the defined ones show.
         error: the standard error that the test rests on.
@@ -198,7 +198,7 @@ class Comparison(Document):
             show, at the level that the family leaves (`level_of_family`); infinite where p can't be
             as small. NaN where a difference is shown, and without a test.
         detectable_with_more: the same with `ENOUGH_SEEDS` seeds; NaN where there are as many, and
-            where seeds are no sample.
+            where seeds are not a sample.
         margin: differences below it do not matter; NaN where none is set.
         p_alike: of "the two differ by the margin or more" (`alike_p`), at whichever of `bounds`
             fits it worst, adjusted over the family; NaN without a margin or a test.
@@ -360,7 +360,7 @@ def undefined_pair(
 
 
 def adjusted_comparisons(
-    of_metrics: Sequence[Sequence[Comparison]],
+    metric_comparisons: Sequence[Sequence[Comparison]],
     resampling: Resampling = DEFAULT,
     names: Sequence[str] = (),
 ) -> list[tuple[Comparison, ...]]:
@@ -372,15 +372,15 @@ def adjusted_comparisons(
     Args:
         names: of the metrics, by which they have their margins (`Resampling.margin`).
     """
-    margins = [resampling.margin_of(name) for name in names] or [math.nan] * len(of_metrics)
+    margins = [resampling.margin_of(name) for name in names] or [math.nan] * len(metric_comparisons)
     bounded, unbounded, alike = (
         adjusted_by_family(p, resampling.family)
         for p in (
-            [[c.p_bounded for c in comparisons] for comparisons in of_metrics],
-            [[c.p for c in comparisons] for comparisons in of_metrics],
+            [[c.p_bounded for c in comparisons] for comparisons in metric_comparisons],
+            [[c.p for c in comparisons] for comparisons in metric_comparisons],
             [
                 [_alike_p(c, margin) for c in comparisons]
-                for comparisons, margin in zip(of_metrics, margins, strict=True)
+                for comparisons, margin in zip(metric_comparisons, margins, strict=True)
             ],
         )
     )
@@ -388,12 +388,12 @@ def adjusted_comparisons(
     whole_run = level_of_family(
         itertools.chain(*bounded), alpha=ALPHA, correction="fdr" if family == "fdr" else "holm"
     )
-    sizes = {"run": sum(map(len, of_metrics)), "fdr": 1}  # the factor of the smallest p, at worst
+    sizes = {"run": sum(map(len, metric_comparisons)), "fdr": 1}  # worst factor of the smallest p
     results = []
-    for comparisons, margin, *of_metric in zip(
-        of_metrics, margins, bounded, unbounded, alike, strict=True
+    for comparisons, margin, *p_values in zip(
+        metric_comparisons, margins, bounded, unbounded, alike, strict=True
     ):
-        level = level_of_family(of_metric[0], alpha=ALPHA) if family == "metric" else whole_run
+        level = level_of_family(p_values[0], alpha=ALPHA) if family == "metric" else whole_run
         size = sizes.get(family, len(comparisons))
         results.append(
             tuple(
@@ -408,7 +408,7 @@ def adjusted_comparisons(
                     ),
                     size,
                 )
-                for c, p, p_unbounded, p_alike in zip(comparisons, *of_metric, strict=True)
+                for c, p, p_unbounded, p_alike in zip(comparisons, *p_values, strict=True)
             )
         )
     return results
@@ -454,11 +454,11 @@ def _tipping(c: Comparison) -> Tipping | None:
     values = c.bounds.line.turning(above=above, p=p)
     if values is None:
         return None
-    of_a, of_b = (
+    value_a, value_b = (
         value if count else math.nan
         for value, count in zip(values, (c.bounds.only_a, c.bounds.only_b), strict=True)
     )
-    return Tipping(of_a, of_b, above)
+    return Tipping(value_a, value_b, above)
 
 
 _MOST_HELD = 1 << 23
@@ -475,7 +475,7 @@ class ValuesOfSystems:
         texts, lacking: (inputs, systems) how many texts a system has for an input, and how many of
             them are undefined.
         clusters: (inputs,).
-        seeded: the texts behind the values, with their seeds; None if they have none.
+        seeded: the texts that have the values, with their seeds; None if they have none.
         why_empty: the note for two systems where no input counts.
         ends: `undefined_ends` of the texts.
         votes: of how many votes the values of texts are shares (`votes_of`); 0 if of none.
@@ -531,7 +531,7 @@ class ValuesOfSystems:
 
 
 def compared_systems(
-    of_metrics: Iterable[ValuesOfSystems], resampling: Resampling = DEFAULT
+    metric_values: Iterable[ValuesOfSystems], resampling: Resampling = DEFAULT
 ) -> list[list[Comparison]]:
     """Every two systems under every metric by their values on equal inputs; p is not adjusted.
 
@@ -546,7 +546,7 @@ def compared_systems(
 
     def test() -> None:
         if held:
-            tests, of_seeds = difference_tests(
+            tests, seed_test = difference_tests(
                 _beside([d.S for d in held]),
                 _beside([d.W for d in held]),
                 [c for d in held for c in d.contrasts],
@@ -556,11 +556,11 @@ def compared_systems(
             start = 0
             for d in held:
                 columns = slice(start, start := start + d.S.shape[1])
-                of_own = SignFlips(*(getattr(tests, f.name)[columns] for f in fields(SignFlips)))
-                results.append(d.comparisons(of_own, of_seeds[columns]))
+                flips = SignFlips(*(getattr(tests, f.name)[columns] for f in fields(SignFlips)))
+                results.append(d.comparisons(flips, seed_test[columns]))
         held.clear()
 
-    for values in of_metrics:
+    for values in metric_values:
         differences = _tested(values, resampling)
         few = differences.S.shape[0] <= MANY
         if few or sum(d.S.size for d in held) + differences.S.size > _MOST_HELD:
@@ -596,7 +596,7 @@ class _Tested:
     undefined: Mapping[int, Bounds]
     binary: bool
 
-    def comparisons(self, tests: SignFlips, of_seeds: Bools) -> list[Comparison]:
+    def comparisons(self, tests: SignFlips, seed_test: Bools) -> list[Comparison]:
         """The comparisons with the tests of the columns."""
         pairs = len(self.drafts)
         bounds = {
@@ -604,7 +604,7 @@ class _Tested:
             for k, (j, b) in zip(itertools.count(pairs, 2), self.undefined.items())
         }
         return [
-            draft.comparison(tests, j, self.contrasts[j] if of_seeds[j] else None, bounds.get(j))
+            draft.comparison(tests, j, self.contrasts[j] if seed_test[j] else None, bounds.get(j))
             for j, draft in enumerate(self.drafts)
         ]
 
@@ -631,8 +631,8 @@ class _Draft:
         if self.untested.unpaired:
             return self.untested
         least = float(tests.least[j])
-        of_seeds = contrast is not None
-        basis = [verdict_basis(self.seeds, of_seeds)] if self.seeds and self.untested.inputs else []
+        seed_test, seeds = contrast is not None, self.seeds
+        basis = [verdict_basis(seeds, seed_test)] if seeds and self.untested.inputs else []
         return replace(
             self.untested,
             low=self.untested.low if math.isnan(tests.low[j]) else float(tests.low[j]),
@@ -661,7 +661,7 @@ _FEW_CLUSTERS = 6
 """Sign flips of fewer clusters reject nothing at 5 %."""
 
 _MANY_MORE = 3
-"""An unpaired test replaces a paired one of few clusters where it has so many times as many."""
+"""An unpaired test replaces a paired one if it has this many times the clusters of the latter."""
 
 
 def _tested(systems: ValuesOfSystems, resampling: Resampling) -> _Tested:
@@ -696,19 +696,19 @@ def _tested(systems: ValuesOfSystems, resampling: Resampling) -> _Tested:
         ]
         middle = (worst + best) / 2
         for (j, pair), k in zip(undefined.items(), itertools.count(len(pairs), 2)):
-            *of_ends, halfway[j] = (
+            *end_contrasts, halfway[j] = (
                 texts.difference(
                     *pairs[j], omega[:, k], prior=prior, filled=ends, uneven=pair.uneven
                 )
                 for ends in ((worst, best), (best, worst), (middle, middle))
             )
-            contrasts += of_ends
+            contrasts += end_contrasts
     bounds: dict[int, Bounds] = {}
     for (j, pair), k in zip(undefined.items(), itertools.count(len(pairs), 2)):
         ends = slice(k, k + 2)
-        of_seeds = (contrasts[k], halfway.get(j), contrasts[k + 1])
+        seed_contrasts = (contrasts[k], halfway.get(j), contrasts[k + 1])
         D_ends = (means[k], means[k + 1])
-        V, df = _variances(S[:, ends], W[:, k], of_seeds)
+        V, df = _variances(S[:, ends], W[:, k], seed_contrasts)
         bounds[j] = Bounds(
             *D_ends, math.nan, math.nan, pair.only_a, pair.only_b, pair.inputs,
             UndefinedLine(D_ends, V, df, systems.ends),
@@ -740,23 +740,23 @@ def _tested(systems: ValuesOfSystems, resampling: Resampling) -> _Tested:
         notes = [*_notes(comparison, rows, systems, equal=equal)]
         if clusters < _FEW_CLUSTERS and systems.separate is not None:
             comparison = _unpaired(comparison, (a, b), systems, resampling) or comparison
-        of_pair = {names[s]: seeds[s] for s in (a, b) if seeds.get(s)}
+        pair_seeds = {names[s]: seeds[s] for s in (a, b) if seeds.get(s)}
         differing = int(np.count_nonzero(S[:, j]))
-        drafts.append(_Draft(comparison, differing, of_pair, notes))
+        drafts.append(_Draft(comparison, differing, pair_seeds, notes))
     return _Tested(S, W, means, contrasts, drafts, bounds, systems.binary)
 
 
 def _variances(
-    S: Floats, w: Floats, of_seeds: Sequence[Contrast | None]
+    S: Floats, w: Floats, seed_contrasts: Sequence[Contrast | None]
 ) -> tuple[tuple[float, float, float], float]:
     """The variances of `UndefinedLine` with their degrees of freedom.
 
     Args:
         S: (clusters, 2) sums at both ends.
         w: (clusters,) weights, which sum to 1.
-        of_seeds: the differences at both ends and halfway where seeds are a sample.
+        seed_contrasts: the differences at both ends and halfway where seeds are a sample.
     """
-    contrasts = [c for c in of_seeds if c is not None and c.samples_seeds]
+    contrasts = [c for c in seed_contrasts if c is not None and c.samples_seeds]
     if len(contrasts) == 3:
         V_0, V_half, V_1 = (c.variance for c in contrasts)
         return (V_0, 2 * V_half - (V_0 + V_1) / 2, V_1), min(c.df for c in contrasts)
@@ -819,8 +819,8 @@ def _unpaired(
         worst, best = systems.ends
         middle = (worst + best) / 2
         filled = [
-            texts.filled(a, of_a, b, of_b).difference(a, b)
-            for of_a, of_b in ((worst, best), (middle, middle), (best, worst))
+            texts.filled(a, value_a, b, value_b).difference(a, b)
+            for value_a, value_b in ((worst, best), (middle, middle), (best, worst))
         ]
         low_end, half, high_end = (None if f is None else f.contrast for f in filled)
         if low_end is None or half is None or high_end is None:

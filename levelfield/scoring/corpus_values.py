@@ -58,8 +58,8 @@ def rates(l: Floats, w: Floats) -> Floats:  # noqa: E741
     return np.asarray(R + (l - R * w) / w.mean(), dtype=np.float64)
 
 
-def shares_of_value(aggregation: Aggregation, of_rate: Floats) -> Floats:
+def shares_of_value(aggregation: Aggregation, r: Floats) -> Floats:
     """Returns what each document adds to f(R) to first order, `f(R) + f'(R) (r_i − R)`, of `rates`;
     their mean is f(R)."""
-    R = float(of_rate.mean())
-    return np.asarray(aggregation.value(R) + aggregation.slope(R) * (of_rate - R), dtype=np.float64)
+    R = float(r.mean())
+    return np.asarray(aggregation.value(R) + aggregation.slope(R) * (r - R), dtype=np.float64)

@@ -168,14 +168,14 @@ def joint(
         for code in groups:
             first_order = np.where(table.groups == code, added(name, code), first_order)
         for pair in map(list, itertools.combinations(groups, 2)):
-            of_pair = means[:, pair]
-            complete = of_pair[~np.isnan(of_pair).any(axis=(1, 2))]
+            pair_means = means[:, pair]
+            complete = pair_means[~np.isnan(pair_means).any(axis=(1, 2))]
             linear = first_order.copy()
             if complete.size:
-                of_systems = slopes_of_pair(name, complete.mean(axis=0))
-                for code, of_system in zip(pair, of_systems, strict=True):
+                system_slopes = slopes_of_pair(name, complete.mean(axis=0))
+                for code, slope in zip(pair, system_slopes, strict=True):
                     rows = table.groups == code
-                    linear[rows] = values[rows] @ of_system
+                    linear[rows] = values[rows] @ slope
             texts = pairing.seeded(linear)
             order = np.argsort([*pair, *(code for code in groups if code not in pair)])
             yield ValuesOfSystems(
@@ -226,6 +226,6 @@ def joint(
 
 
 def _named(signature: str) -> str:
-    """A metric with a checksum of its own signature, which stands beside it in the same run."""
+    """Returns a signature's metric with its checksum; the run has the signature itself."""
     digest = hashlib.sha256(signature.encode()).hexdigest()
     return f"{signature.partition('|')[0]}#{digest[:8]}"

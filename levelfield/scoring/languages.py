@@ -84,13 +84,13 @@ class LanguageTally:
         k = sum(foreign.values())
         sampled = " that were looked at" if self._step > 1 else ""
         names = [f"{NAMES.get(code, code)} {n:,}" for code, n in foreign.items()]
-        why = list(dict.fromkeys(reader for names in readers.values() for reader in names))
+        reader_names = list(dict.fromkeys(reader for names in readers.values() for reader in names))
         return (
             f"{k:,} of {self._judged:,} texts{sampled} {'does' if k == 1 else 'do'} not look like "
             f"{' or '.join(NAMES.get(code, code) for code in sorted(read))}, which "
             f"{_listed(list(readers))} {'reads' if len(readers) == 1 else 'read'} "
-            f"({_listed(why, len(why))}): {_listed(names)}; their values are kept but say little; "
-            f"{_offer(why)}"
+            f"({_listed(reader_names, len(reader_names))}): {_listed(names)}; their values are "
+            f"kept but say little; {_offer(reader_names)}"
         )
 
 

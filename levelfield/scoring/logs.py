@@ -442,7 +442,7 @@ def _adjusted(
 ) -> list[MetricSummary]:
     """Returns the summaries with p adjusted over their families.
 
-    A family of a metric is a score in all data sets that are no part of a group, or in those that
+    A family of a metric is a score in all data sets that are not part of a group, or in those that
     are part of the same group.
     """
     if resampling.family != "metric":

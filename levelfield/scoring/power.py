@@ -10,7 +10,7 @@ from levelfield.stats.power import alike_p, detectable_difference
 from levelfield.stats.seeds import Contrast
 
 ENOUGH_SEEDS = 5
-"""With fewer seeds a system, a note says what so many would show."""
+"""With fewer seeds a system, a note says what this many would show."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,11 @@ class ErrorOfTest:
 
     Attributes:
         se, df: with its degrees of freedom; NaN and 0 without a test.
-        seeds: the fewest seeds of a system that has several; 0 where seeds are no sample.
+        seeds: the fewest seeds of a system that has several; 0 where seeds are not a sample.
         se_more, df_more: those to expect with `ENOUGH_SEEDS` seeds; NaN and 0 where there are as
             many.
         error_df, error_df_more: those of the standard errors as estimates
-            (`VarianceParts.error_df`); None where seeds are no sample.
+            (`VarianceParts.error_df`); None where seeds are not a sample.
     """
 
     se: float = math.nan
@@ -42,7 +42,7 @@ class ErrorOfTest:
 
         Args:
             se, df: of the test.
-            contrast: that it rests on; None where seeds are no sample.
+            contrast: that it rests on; None where seeds are not a sample.
             seeds: system -> how many it has.
         """
         fewest = min((n for n in seeds.values() if n > 1), default=0)

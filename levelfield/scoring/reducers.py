@@ -33,10 +33,10 @@ def majority(values: Sequence[float]) -> float:
     return value if 2 * count > len(values) else math.nan
 
 
-def at_least(k: int) -> Reducer:
+def enough_successes(k: int) -> Reducer:
     """1 where k draws or more are successes, else 0.
 
-    >>> at_least(2)([1.0, 0.0, 1.0])
+    >>> enough_successes(2)([1.0, 0.0, 1.0])
     1.0
     """
     return lambda values: float(_successes(values) >= k)
@@ -83,8 +83,8 @@ _PLAIN: dict[str, Reducer] = {
     "majority": majority,
     "max": max,
 }
-_OF_K: dict[str, Callable[[int], Reducer]] = {
-    "at_least": at_least,
+_PARAMETRIC: dict[str, Callable[[int], Reducer]] = {
+    "at_least": enough_successes,
     "pass_at": pass_at,
     "pass_k": pass_all,
 }
@@ -98,6 +98,6 @@ def reducer_named(name: str) -> Reducer | None:
     """
     if name in _PLAIN:
         return _PLAIN[name]
-    of_k = re.fullmatch(r"(.+)_(\d{1,6})", name)
-    make = _OF_K.get(of_k[1]) if of_k else None
-    return make(int(of_k[2])) if of_k and make and int(of_k[2]) else None
+    match = re.fullmatch(r"(.+)_(\d{1,6})", name)
+    make = _PARAMETRIC.get(match[1]) if match else None
+    return make(int(match[2])) if match and make and int(match[2]) else None

@@ -180,7 +180,7 @@ class ResultTable(Framed):
             yield OVERALL, [column.overall for column in self.columns]
 
     @property
-    def of_labels(self) -> bool:
+    def has_labels(self) -> bool:
         """Whether its columns are labels, each with texts of its own."""
         return any(column.label for column in self.columns)
 
@@ -202,8 +202,8 @@ class ResultTable(Framed):
         means = [column.overall.group.mean for column in self.columns]
         none = {0 if any(mean.why_no_interval != CORPUS for mean in means) else self.n}
         counts = _counts_of_values(means) or none
-        of_all = "" if counts == {self.n} else f" of {self.n:,}"
-        return f"means over {_span_of_counts(counts, ' to ')}{of_all} texts"
+        total = "" if counts == {self.n} else f" of {self.n:,}"
+        return f"means over {_span_of_counts(counts, ' to ')}{total} texts"
 
     @property
     def has_best(self) -> bool:
@@ -231,7 +231,7 @@ class ResultTable(Framed):
     def notes(self) -> list[str]:
         """What a reader must know of the numbers: undefined values, why there are no intervals or
         comparisons, and what comparisons rest on."""
-        if self.of_labels:
+        if self.has_labels:
             counts = sorted({cell.group.mean.n for c in self.columns for cell in c.cells.values()})
             several = f" to {counts[-1]:,}" if counts[1:] else ""
             n = [f"n = {counts[0]:,}{several} values a cell"] if counts else []
@@ -271,14 +271,14 @@ class ResultTable(Framed):
         count = TableColumn(self.counted, repeated=True)
         columns = [
             TableColumn(self.by, words=True),
-            *([] if self.of_labels else [count]),
+            *([] if self.has_labels else [count]),
             *(
                 TableColumn(c.name, c.above, c.title, direction=c.summary.direction)
                 for c in self.columns
             ),
         ]
         rows: list[list[TableCell | str]] = [
-            [name, *([] if self.of_labels else [self.count(row)]), *map(_drawn_cell, row)]
+            [name, *([] if self.has_labels else [self.count(row)]), *map(_drawn_cell, row)]
             for name, row in self.rows()
         ]
         return Table(
@@ -320,8 +320,8 @@ def result_table(
         by: what their groups are, in one word.
         n: texts.
         compares: whether the groups are systems that are compared.
-        criteria: metric -> what it measures, the head above it; in the order of these, and without
-            any, the family of several metrics stands there.
+        criteria: metric -> what it measures, the head above it, in the order of columns; if
+            empty, heads are the families that have several metrics.
         resampling: what the summaries were made with.
     """
     families = Counter(s.metric.partition(".")[0] for s in summaries)
@@ -337,10 +337,10 @@ def result_table(
         shared = not criteria and member and families[family] > 1
         above, name = (family, member) if shared else (criteria.get(s.metric, ""), s.metric)
         scale = scale_of(s)
-        of_groups: Mapping[str, Standing] = {}
+        group_standings: Mapping[str, Standing] = {}
         if compares and len(s.groups) > 1:
             means = {g.group: g.mean.value for g in s.groups}
-            of_groups = standings(
+            group_standings = standings(
                 means, s.comparisons, direction=s.direction, rounded=scale.rounded
             )
         return ResultColumn(
@@ -348,7 +348,7 @@ def result_table(
             above=above,
             name=name,
             label="",
-            cells={g.group: ResultCell(g, of_groups.get(g.group), scale) for g in s.groups},
+            cells={g.group: ResultCell(g, group_standings.get(g.group), scale) for g in s.groups},
             overall=ResultCell(s.overall, None, scale),
         )
 
@@ -405,9 +405,9 @@ def _undefined(column: ResultColumn) -> Iterator[str]:
             for g in sorted(s.groups, key=lambda g: natural(g.group))
             if g.undefined
         ]
-        told = len(s.groups) > 1 and lacking and s.overall.mean.n
-        of_groups = f" ({', '.join(lacking)})" if told else ""
-        yield f"{s.metric}: undefined: {reasons}{of_groups}"
+        counts_groups = len(s.groups) > 1 and lacking and s.overall.mean.n
+        group_counts = f" ({', '.join(lacking)})" if counts_groups else ""
+        yield f"{s.metric}: undefined: {reasons}{group_counts}"
 
 
 def _infinite(column: ResultColumn) -> Iterator[str]:
@@ -503,8 +503,8 @@ def _counted(comparisons: Sequence[Comparison], unit: str) -> str:
     counts = sorted({c.inputs for c in comparisons})
     totals = sorted({c.inputs + c.left_out for c in comparisons})
     shown = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
-    of_all = f" of {totals[-1]:,}" if counts[0] < totals[-1] else ""
-    return f"{shown}{of_all} {unit}{'' if totals[-1] == 1 else 's'}"
+    total = f" of {totals[-1]:,}" if counts[0] < totals[-1] else ""
+    return f"{shown}{total} {unit}{'' if totals[-1] == 1 else 's'}"
 
 
 def _common_notes(comparisons: Sequence[Comparison]) -> list[str]:

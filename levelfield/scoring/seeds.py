@@ -82,8 +82,8 @@ class SeededTexts:
         """
         if not omega.any():
             return None
-        of_a, of_b = (self._texts(s, omega, v, uneven) for s, v in zip((a, b), filled, strict=True))
-        return self._contrast([of_a, of_b._replace(weights=-of_b.weights)], prior)
+        t_a, t_b = (self._texts(s, omega, v, uneven) for s, v in zip((a, b), filled, strict=True))
+        return self._contrast([t_a, t_b._replace(weights=-t_b.weights)], prior)
 
     def _texts(self, system: int, omega: Floats, filled: float, uneven: Bools | None) -> _Texts:
         rows = np.flatnonzero((self.systems == system) & (omega[self.inputs] > 0))
@@ -96,13 +96,13 @@ class SeededTexts:
         return _Texts(values, omega[inputs] / n[inputs], self.seeds[rows][defined], inputs)
 
     def _contrast(
-        self, of_systems: Sequence[_Texts], prior: SeedPrior | None = None
+        self, system_texts: Sequence[_Texts], prior: SeedPrior | None = None
     ) -> Contrast | None:
-        values, weights, seeds, inputs = map(np.concatenate, zip(*of_systems, strict=True))
+        values, weights, seeds, inputs = map(np.concatenate, zip(*system_texts, strict=True))
         return contrast(
             values,
             weights,
-            systems=np.repeat(range(len(of_systems)), [t.values.size for t in of_systems]),
+            systems=np.repeat(range(len(system_texts)), [t.values.size for t in system_texts]),
             seeds=seeds,
             inputs=inputs,
             clusters=self.clusters[inputs],
@@ -126,7 +126,7 @@ def mean_with_seeds(
     """Returns the mean of one system's texts with an interval that holds prompts and seeds.
 
     The interval is that of `contrast` within the limits of the values, of shares that of
-    `share_ends` with its variance. None where seeds are no sample.
+    `share_ends` with its variance. None where seeds are not a sample.
 
     Args:
         by_input: whether every input weighs the same, rather than every text.
@@ -165,35 +165,35 @@ def difference_tests(
         contrasts: of each comparison; None without one.
         mid: (comparisons,) which have mid-p, as their values are 0 or 1.
     """
-    of_seeds = np.array([c is not None and c.samples_seeds and c.variance > 0 for c in contrasts])
-    if not of_seeds.any():
-        return sign_flips(S, W, mid=mid, resampling=resampling), of_seeds
-    rest = ~of_seeds
+    seed_test = np.array([c is not None and c.samples_seeds and c.variance > 0 for c in contrasts])
+    if not seed_test.any():
+        return sign_flips(S, W, mid=mid, resampling=resampling), seed_test
+    rest = ~seed_test
     flipped = sign_flips(S[:, rest], W[:, rest], mid=mid[rest], resampling=resampling)
     tests = SignFlips(*(np.zeros(len(contrasts)) for _ in fields(SignFlips)))
     for field in fields(SignFlips):
         getattr(tests, field.name)[rest] = getattr(flipped, field.name)
     for j, c in enumerate(contrasts):
-        if c is not None and of_seeds[j]:
+        if c is not None and seed_test[j]:
             tests.p[j], (tests.low[j], tests.high[j]) = c.p, c.ends(resampling.level)
             tests.se[j], tests.df[j] = math.sqrt(c.variance), c.df
-    return tests, of_seeds
+    return tests, seed_test
 
 
-def verdict_basis(seeds: Mapping[str, int], of_seeds: bool) -> str:
+def verdict_basis(seeds: Mapping[str, int], seeds_sampled: bool) -> str:
     """Returns how many seeds each system has, and what a test says of them.
 
-    >>> verdict_basis({"a": 1, "b": 1}, of_seeds=False)
+    >>> verdict_basis({"a": 1, "b": 1}, seeds_sampled=False)
     'one seed each: sign-flip test of prompts, a claim about these runs'
-    >>> verdict_basis({"a": 3, "b": 1}, of_seeds=True)
+    >>> verdict_basis({"a": 3, "b": 1}, seeds_sampled=True)
     'a 3 seeds, b one seed: t test with prompts and seeds as samples, a claim about this run of b'
     """
-    if not of_seeds:
+    if not seeds_sampled:
         test = "sign-flip test of prompts, a claim about these runs"
     else:
         single = [system for system, n in seeds.items() if n == 1]
-        of_run = f", a claim about this run of {single[0]}" if single else ""
-        test = f"t test with prompts and seeds as samples{of_run}"
+        claim = f", a claim about this run of {single[0]}" if single else ""
+        test = f"t test with prompts and seeds as samples{claim}"
     return f"{seeds_in_words(seeds)}: {test}"
 
 

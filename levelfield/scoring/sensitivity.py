@@ -23,23 +23,23 @@ def detectable(comparison: Comparison, write: Scale) -> str:
 
 
 def sensitivity_notes(
-    of_measures: Mapping[str, tuple[Sequence[Comparison], Scale]],
+    measures: Mapping[str, tuple[Sequence[Comparison], Scale]],
 ) -> Iterator[str]:
     """Yields what differences comparisons without a verdict could have shown, which of them could
     show none, and what more seeds would.
 
     Args:
-        of_measures: measure -> its comparisons, and how its differences are written.
+        measures: measure -> its comparisons, and how its differences are written.
     """
     sizes, more, never, unknown = [], [], [], []
     fewest = 0
-    for name, (comparisons, write) in of_measures.items():
+    for name, (comparisons, write) in measures.items():
         not_shown = [c for c in comparisons if c.p_adjusted > ALPHA]
-        of_measure = f" ({name})" if len(of_measures) > 1 else ""
+        suffix = f" ({name})" if len(measures) > 1 else ""
         if size := _span((c.detectable for c in not_shown), write):
-            sizes.append(size + of_measure)
+            sizes.append(size + suffix)
         if size := _span((c.detectable_with_more for c in not_shown), write):
-            more.append(size + of_measure)
+            more.append(size + suffix)
             fewest = min(filter(None, (fewest, *(c.error.seeds for c in not_shown))))
         if any(math.isinf(c.detectable) for c in not_shown):
             never.append(_counted(name, not_shown, math.isinf))

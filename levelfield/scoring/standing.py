@@ -1,4 +1,4 @@
-"""Where systems stand under a metric: ranks, what is shown best, and who can't be told apart."""
+"""Ranks of systems under a metric, which is shown to be best, and which are not shown to differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from levelfield.stats.letters import compact_letters
 
 @dataclass(frozen=True)
 class Standing:
-    """Where one system stands among others.
+    """The rank of one system among others, and from which it is shown to differ.
 
     Attributes:
         rank: by its mean as it is written; systems with equal means share the better rank. None

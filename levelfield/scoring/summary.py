@@ -213,10 +213,10 @@ def unadjusted(
     if pairing is not None and len(table.names) > 1:
         comparisons = compared_systems(values_of_systems(pairing), resampling)
     summaries = []
-    for column, of_metric in zip(run.columns(), comparisons, strict=True):
+    for column, metric_comparisons in zip(run.columns(), comparisons, strict=True):
         values = table.values[column.metric]
         votes, limits = votes_of(values[~np.isnan(values)]), natural_range(values)
-        of_groups = partial(group_summaries, values=values, votes=votes, limits=limits)
+        summarise_groups = partial(group_summaries, values=values, votes=votes, limits=limits)
         summaries.append(
             MetricSummary(
                 metric=column.metric,
@@ -228,11 +228,11 @@ def unadjusted(
                 ),
                 direction=column.direction,
                 overall=group_summary(OVERALL, whole, values, votes=votes, limits=limits),
-                groups=of_groups(whole),
-                comparisons=tuple(of_metric),
+                groups=summarise_groups(whole),
+                comparisons=tuple(metric_comparisons),
                 reasons=dict(sorted(column.reasons.items(), key=lambda r: (-r[1], r[0]))),
                 by_label=(
-                    {name: of_groups(rows) for name, rows in labels.items()}
+                    {name: summarise_groups(rows) for name, rows in labels.items()}
                     if column.metric in split
                     else {}
                 ),
@@ -295,8 +295,8 @@ def summarise_corpus(
     """
 
     def row(name: str, ids: Sequence[str]) -> GroupSummary:
-        of_row = set(ids)
-        v = np.array([v for id, v in zip(scores.ids, scores.values, strict=True) if id in of_row])
+        row_ids = set(ids)
+        v = np.array([v for id, v in zip(scores.ids, scores.values, strict=True) if id in row_ids])
         defined = v[~np.isnan(v)]
         infinite = int(np.isinf(defined).sum())
         mean = mean_of_defined(defined)
@@ -364,10 +364,10 @@ def adjusted(
     summaries: Sequence[MetricSummary], resampling: Resampling = DEFAULT
 ) -> list[MetricSummary]:
     """The summaries with p adjusted over the comparisons of each family."""
-    of_metrics = adjusted_comparisons(
+    metric_comparisons = adjusted_comparisons(
         [s.comparisons for s in summaries], resampling, [s.metric for s in summaries]
     )
     return [
         replace(s, comparisons=comparisons)
-        for s, comparisons in zip(summaries, of_metrics, strict=True)
+        for s, comparisons in zip(summaries, metric_comparisons, strict=True)
     ]

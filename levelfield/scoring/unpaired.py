@@ -76,10 +76,10 @@ class SeparateTexts:
         Undefined (None): one of the two has fewer than five clusters in the strata of both, or
         nothing varies. A stratum in which one has fewer than two clusters is left out.
         """
-        of_a, of_b = (self._of(system) for system in (a, b))
+        rows_a, rows_b = (self._of(system) for system in (a, b))
         strata = int(self.strata.max(initial=-1)) + 1
-        n_a, n_b = (np.bincount(self.strata[rows], minlength=strata) for rows in (of_a, of_b))
-        K_a, K_b = (self._clusters(rows, strata) for rows in (of_a, of_b))
+        n_a, n_b = (np.bincount(self.strata[rows], minlength=strata) for rows in (rows_a, rows_b))
+        K_a, K_b = (self._clusters(rows, strata) for rows in (rows_a, rows_b))
         shared: Bools = np.asarray((K_a > 1) & (K_b > 1))
         if min(K_a[shared].sum(), K_b[shared].sum()) < FEWEST_CLUSTERS:
             return None
@@ -87,7 +87,7 @@ class SeparateTexts:
         w /= w.sum()
         c_a, c_b = (
             self._mean(rows[shared[self.strata[rows]]], w / np.maximum(n, 1))
-            for rows, n in ((of_a, n_a), (of_b, n_b))
+            for rows, n in ((rows_a, n_a), (rows_b, n_b))
         )
         if c_a is None or c_b is None or not c_a.variance + c_b.variance:
             return None
@@ -95,7 +95,7 @@ class SeparateTexts:
         V = sum(v for v, _ in parts)
         df = V**2 / sum(v**2 / df for v, df in parts)
         difference = Contrast(c_a.value - c_b.value, V, df, c_a.samples_seeds or c_b.samples_seeds)
-        deviation = self._deviation([rows[shared[self.strata[rows]]] for rows in (of_a, of_b)])
+        deviation = self._deviation([rows[shared[self.strata[rows]]] for rows in (rows_a, rows_b)])
         n = [int(n[shared].sum()) for n in (n_a, n_b)]
         texts = int(np.isin(self.systems, (a, b)).sum())
         return UnpairedDifference(
@@ -130,10 +130,10 @@ class SeparateTexts:
             strata=strata,
         )
 
-    def _deviation(self, of_systems: list[Codes]) -> float:
+    def _deviation(self, system_rows: list[Codes]) -> float:
         """The deviation of texts within systems and strata."""
         squares = df = 0.0
-        for rows in of_systems:
+        for rows in system_rows:
             names, code = np.unique(self.strata[rows], return_inverse=True)
             v = self.values[rows]
             means = cluster_sums(v, code, names.size) / np.bincount(code)
