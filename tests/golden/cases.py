@@ -329,7 +329,8 @@ TECHNIQUES = [
         "fudge": "",
         "cat-paw": "-o inner=gedi",
         "discup": "",
-        "pplm": "",
+        # more gradients let rounding grow until machines draw other tokens
+        "pplm": "-o iterations=1",
         "caa": "",
         "iti": "",
         "loreft": "",

@@ -64,7 +64,7 @@ def weights(folder: Path) -> bytes:
 
 @pytest.mark.slow
 def test_eight_pairs_are_learnt_by_heart_in_both_directions(base, tmp_path):
-    spec = RewriterSpec(Recipe(steps=250, learning_rate=1e-2, warmup=10, every=250), base, batch=8)
+    spec = RewriterSpec(Recipe(steps=400, learning_rate=1e-2, warmup=10, every=400), base, batch=8)
     about = build_rewriter(PAIRS, spec, tmp_path / "out")
     model = open_seq2seq(str(tmp_path / "out"), Loading())
     assert greedy_texts(model, EIGHT, 8) == [pair.text for pair in EIGHT]
