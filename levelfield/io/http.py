@@ -39,7 +39,7 @@ class TooLongError(Exception):
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A server's answer, read to its end."""
+    """A server's complete answer."""
 
     status: int
     headers: Mapping[str, str]

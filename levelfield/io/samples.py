@@ -185,7 +185,7 @@ class Input:
         return f"{self.name}: changed while it was read; wait until it is complete, or read a copy"
 
     def batches(self) -> Iterator[list[Row]]:
-        """Yields the rows in lists; of a file that can't be read to its end, the last says so."""
+        """Yields the rows in lists; if reading fails, the last list says so."""
         try:
             rows = iter(self.rows())
             while batch := list(islice(rows, _BATCH)):

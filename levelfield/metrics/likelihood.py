@@ -40,7 +40,7 @@ class SpanLikelihood(NamedTuple):
         in_context: (tokens,) log P(token | BOS, everything before it); empty where the model has no
             token for the span, or reads none.
         alone: the same of the span as a text of its own, whose tokens may differ.
-        cut: whether the text exceeds the model's limit and the span is not read to its end. Then
+        cut: whether the text exceeds the model's limit and the end of the span is not read. Then
             both arrays hold only what both passes read.
     """
 

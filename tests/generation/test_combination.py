@@ -198,9 +198,9 @@ def test_a_formula_of_which_the_base_is_left_is_the_base(formula):
     tone = TechniqueTerm(ClassifierFreeGuidance(strength=0.0), "sentiment")
     technique = combination(formula, {"glad": GLAD, "sad": SAD, "tone": tone}, strength=0.0)
     control = {"sentiment": "positive"} if "tone" in formula else {}
-    asked = [Request("1", LAKE, control)]
-    (answer,) = technique.generate(asked)
-    (expected,) = UncontrolledBase(model=cases.model()).generate(asked)
+    requests = [Request("1", LAKE, control)]
+    (answer,) = technique.generate(requests)
+    (expected,) = UncontrolledBase(model=cases.model()).generate(requests)
     assert answer.text == expected.text
     assert answer.forward_passes == expected.forward_passes
 

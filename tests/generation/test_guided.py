@@ -99,8 +99,10 @@ def test_a_text_does_not_depend_on_how_the_label_is_spelt(technique):
 def test_without_control_the_base_writes(technique):
     made = technique(model=cases.model(), guide=both_guides())
     base = CASES["base"].make()
-    asked = [Request("1", "The lake")]
-    assert [one.text for one in made.generate(asked)] == [one.text for one in base.generate(asked)]
+    requests = [Request("1", "The lake")]
+    assert [one.text for one in made.generate(requests)] == [
+        one.text for one in base.generate(requests)
+    ]
 
 
 def test_a_code_stands_for_one_attribute():

@@ -64,8 +64,10 @@ def test_each_request_gets_the_continuation_of_its_own_prompt_behind_its_own_pre
 ):
     """Token by token, against a loop over single rows."""
     one = made(technique, family)
-    asked = [Request(str(n), prompt, BOTH) for n, prompt in enumerate(PROMPTS)]
-    for request, answer in zip(asked, one.generate(asked, decoding=GREEDY, seed=3), strict=True):
+    requests = [Request(str(n), prompt, BOTH) for n, prompt in enumerate(PROMPTS)]
+    for request, answer in zip(
+        requests, one.generate(requests, decoding=GREEDY, seed=3), strict=True
+    ):
         tokens: list[int] = []
         for _ in range(answer.tokens):
             tokens.append(int(plain_logits(one, request, tokens, seed=3).argmax()))
@@ -78,10 +80,10 @@ def test_each_request_gets_the_continuation_of_its_own_prompt_behind_its_own_pre
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_probabilities_are_given_the_latent_of_the_request(technique, family):
     one = made(technique, family, batch=3)
-    asked = [Request(str(n), prompt, BOTH) for n, prompt in enumerate(PROMPTS)]
+    requests = [Request(str(n), prompt, BOTH) for n, prompt in enumerate(PROMPTS)]
     written = [" was green", " it", " and then nobody came", " was"]
     for request, text, log_p in zip(
-        asked, written, one.log_probs(asked, written, seed=2), strict=True
+        requests, written, one.log_probs(requests, written, seed=2), strict=True
     ):
         tokens = one.base.ids(text)
         for step, token in enumerate(tokens):
@@ -91,16 +93,16 @@ def test_probabilities_are_given_the_latent_of_the_request(technique, family):
 
 @every
 def test_without_a_control_it_is_the_base(technique):
-    asked = [Request(str(n), prompt) for n, prompt in enumerate(PROMPTS)]
+    requests = [Request(str(n), prompt) for n, prompt in enumerate(PROMPTS)]
     base = CASES["base"].make()
-    texts = [one.text for one in made(technique).generate(asked, decoding=GREEDY)]
-    assert texts == [one.text for one in base.generate(asked, decoding=GREEDY)]
+    texts = [one.text for one in made(technique).generate(requests, decoding=GREEDY)]
+    assert texts == [one.text for one in base.generate(requests, decoding=GREEDY)]
 
 
 @every
 def test_a_token_costs_one_pass(technique):
-    asked = [Request(str(n), prompt, BOTH) for n, prompt in enumerate(PROMPTS)]
-    for answer in made(technique).generate(asked, decoding=Decoding(max_new_tokens=7)):
+    requests = [Request(str(n), prompt, BOTH) for n, prompt in enumerate(PROMPTS)]
+    for answer in made(technique).generate(requests, decoding=Decoding(max_new_tokens=7)):
         assert answer.forward_passes == answer.tokens
         assert answer.backward_passes == 0
 
@@ -171,10 +173,10 @@ def test_a_combination_is_searched_once(monkeypatch: pytest.MonkeyPatch):
 
     latents.centres.cache_clear()
     monkeypatch.setattr(latents, "intersection_centres", search)
-    asked = [Request(str(n), "I", BOTH) for n in range(5)]
-    asked += [Request(f"other {n}", "I", {"topic": "World"}) for n in range(5)]
+    requests = [Request(str(n), "I", BOTH) for n in range(5)]
+    requests += [Request(f"other {n}", "I", {"topic": "World"}) for n in range(5)]
     for seed in (0, 1):
-        list(made(batch=2).generate(asked, decoding=GREEDY, seed=seed))
+        list(made(batch=2).generate(requests, decoding=GREEDY, seed=seed))
     latents.centres.cache_clear()
     assert sorted(searches) == [1, 2]
 
@@ -188,9 +190,9 @@ def test_a_guide_of_lower_layers_is_written_by_these(technique, tmp_path: Path):
     base = cases.model()
     guide = str(tiny_latent.save(base, tmp_path / "lower", layers=1))
     one = technique(model=base, guide=guide)
-    asked = [Request(str(n), prompt, BOTH) for n, prompt in enumerate(PROMPTS)]
+    requests = [Request(str(n), prompt, BOTH) for n, prompt in enumerate(PROMPTS)]
     assert one._writer(BOTH).model.config.n_layer == 1
-    for request, answer in zip(asked, one.generate(asked, decoding=GREEDY), strict=True):
+    for request, answer in zip(requests, one.generate(requests, decoding=GREEDY), strict=True):
         first = int(plain_logits(one, request, []).argmax())
         start = [one.base.bos_id, *one.base.ids(request.prompt)]
         assert answer.text.startswith(

@@ -87,8 +87,8 @@ def assert_each_step(technique: Any, control: Any, plain: Callable[[list[int]], 
     """Cached probabilities, in a batch of several lengths, against those of each prefix anew."""
     prompts = ["The lake", "", "Once upon a time there was a road"]
     texts = [" was green", " it", " and then nobody"]
-    asked = [Request(str(n), prompt, control) for n, prompt in enumerate(prompts)]
-    values = technique.log_probs(asked, texts, decoding=WHOLE)
+    requests = [Request(str(n), prompt, control) for n, prompt in enumerate(prompts)]
+    values = technique.log_probs(requests, texts, decoding=WHOLE)
     base = technique.base
     for prompt, text, log_p in zip(prompts, texts, values, strict=True):
         start, tokens = [base.bos_id, *base.ids(prompt)], base.ids(text)
@@ -347,8 +347,8 @@ def log_p_of_texts(technique: Any) -> list[tuple[list[int], list[int], Any]]:
     a batch of several lengths."""
     prompts = ["The lake", "", "Once upon a time there was a road"]
     texts = [" was green", " it", " and then nobody"]
-    asked = [Request(str(n), prompt, POSITIVE) for n, prompt in enumerate(prompts)]
-    values = technique.log_probs(asked, texts, decoding=WHOLE)
+    requests = [Request(str(n), prompt, POSITIVE) for n, prompt in enumerate(prompts)]
+    values = technique.log_probs(requests, texts, decoding=WHOLE)
     base = technique.base
     starts = [[base.bos_id, *base.ids(prompt)] for prompt in prompts]
     return list(zip(starts, map(base.ids, texts), values, strict=True))

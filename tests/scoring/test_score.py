@@ -344,9 +344,9 @@ def test_texts_of_seeds_that_draw_text_by_text_are_averaged_within_inputs():
     ]
     seedless = [{k: v for k, v in text.items() if k != "seed"} for text in texts]
     metric = levelfield.metric(direction="higher")(_words)
-    found = levelfield.compare(texts, metric, draws="text")
-    assert found.to_dict() == levelfield.compare(seedless, metric).to_dict()
-    assert found.to_dict() != levelfield.compare(texts, metric).to_dict()
+    comparisons = levelfield.compare(texts, metric, draws="text")
+    assert comparisons.to_dict() == levelfield.compare(seedless, metric).to_dict()
+    assert comparisons.to_dict() != levelfield.compare(texts, metric).to_dict()
     scored = levelfield.score(texts, metric)
     by_scores = levelfield.compare(texts, scores=scored.scores, draws="text")
-    assert by_scores.to_dict() == found.to_dict()
+    assert by_scores.to_dict() == comparisons.to_dict()

@@ -39,13 +39,13 @@ def scores(ids, values, metric="coherence", higher=True, signature="coherence|v:
 
 def tally(rows, metrics=("coherence",), higher=True):
     """rows: (sample, value per metric ...)"""
-    made = RunTable()
+    table = RunTable()
     for s, *_ in rows:
-        made.add([s], [s.system])
+        table.add([s], [s.system])
     for k, metric in enumerate(metrics, start=1):
         values = [row[k] for row in rows]
-        made.add_scores(scores([r[0].id for r in rows], values, metric, higher, f"{metric}|v:0"))
-    return made
+        table.add_scores(scores([r[0].id for r in rows], values, metric, higher, f"{metric}|v:0"))
+    return table
 
 
 def study(systems, prompts=12, seeds=2, shift=0.0, metrics=1, seed=0):
@@ -311,17 +311,17 @@ def test_order_and_partition_of_samples_and_scores_do_not_matter(shuffle):
         tally(rows, ("coherence", "consistency")), resampling=Resampling(resamples=100)
     )
     order = random.Random(shuffle)
-    made = RunTable()
+    table = RunTable()
     order.shuffle(rows)
     for s, *_ in rows:
-        made.add([s], [s.system])
+        table.add([s], [s.system])
     for metric in (1, 2):
         order.shuffle(rows)
         name = ("coherence", "consistency")[metric - 1]
         for batch in (rows[i : i + 7] for i in range(0, len(rows), 7)):
             ids, values = [r[0].id for r in batch], [r[metric] for r in batch]
-            made.add_scores(scores(ids, values, name, signature=f"{name}|v:0"))
-    assert summarise(made, resampling=Resampling(resamples=100)) == expected
+            table.add_scores(scores(ids, values, name, signature=f"{name}|v:0"))
+    assert summarise(table, resampling=Resampling(resamples=100)) == expected
 
 
 def test_swapping_two_systems_turns_the_signs():
@@ -401,13 +401,13 @@ def test_systems_that_are_infinite_throughout_do_not_differ():
 
 def test_a_difference_without_a_better_end_has_no_winner():
     rows = study(["x", "y"], shift=3.0)
-    made = RunTable()
+    table = RunTable()
     for s, _ in rows:
-        made.add([s], [s.system])
+        table.add([s], [s.system])
     ids = tuple(s.id for s, _ in rows)
     values = np.array([v for _, v in rows])
-    made.add_scores(Scores("length", ids, values, {}, "length|v:0", "none"))
-    (summary,) = summarise(made)
+    table.add_scores(Scores("length", ids, values, {}, "length|v:0", "none"))
+    (summary,) = summarise(table)
     (c,) = summary.comparisons
     assert verdict(c, summary.direction) == "y higher than x"
     assert better_system(c, "none") is None
@@ -442,21 +442,21 @@ def test_a_large_group_carries_some_of_its_values_only():
 
 
 def test_scores_of_other_samples_are_refused():
-    made = tally([(sample(1), 0.5)])
-    made.add([sample(2)], ["x"])
+    table = tally([(sample(1), 0.5)])
+    table.add([sample(2)], ["x"])
     with pytest.raises(ValueError, match="one value for each of the 2 samples"):
-        summarise(made)
+        summarise(table)
 
 
 def test_two_samples_of_one_id_are_refused():
-    made = RunTable()
-    made.add([sample(1)], ["x"])
-    made.add([sample(1)], ["y"])
+    table = RunTable()
+    table.add([sample(1)], ["x"])
+    table.add([sample(1)], ["y"])
     with pytest.raises(ValueError, match="one id"):
-        summarise(made)
+        summarise(table)
 
 
 def test_two_signatures_of_one_metric_are_refused():
-    made = tally([(sample(1), 0.5)])
+    table = tally([(sample(1), 0.5)])
     with pytest.raises(ValueError, match="two signatures"):
-        made.add_scores(scores([2], [1.0], signature="coherence|v:9"))
+        table.add_scores(scores([2], [1.0], signature="coherence|v:9"))

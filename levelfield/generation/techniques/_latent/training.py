@@ -230,9 +230,9 @@ def facts(
         "Learnt from": f"{texts:,} of these texts",
         "Training": training_fact(settings, recipe),
         "Accuracy": f"{accuracies}, of the head on held-out texts; "
-        f"{by_density} of the densities behind the flow",
-        "Perplexity": f"{figures['perplexity']:.1f} behind the prefixes of the texts' own latents, "
-        f"{figures['perplexity-label']:.1f} behind that of their label's mean, "
+        f"{by_density} of the densities after the flow",
+        "Perplexity": f"{figures['perplexity']:.1f} after the prefixes of the texts' own latents, "
+        f"{figures['perplexity-label']:.1f} after that of their label's mean, "
         f"{figures['perplexity-other']:.1f} of another label's, {figures['perplexity-base']:.1f} "
         "without",
     }
