@@ -34,7 +34,7 @@ PHRASES = {
 _LITERAL = re.compile(r'``?[^`]*``?|"[^"]*"|“[^”]*”|^ *>>> .*$', re.MULTILINE)
 _WORD = "one of at own what wanted found said some why known both theirs given made asked told"
 _VAGUE = frozenset(_WORD.split())
-_PREPOSITION = re.compile(r"_*(?:of|its|at|behind|beside|all_of|what)_")
+_PREPOSITION = re.compile(r"_*(?:of|its|at|behind|beside|all_of|what)_|(?:\w+_)?behind$")
 
 _KEPT = """
 AuditReport.at_least BARTScoreFromSource.given CalibratedSystem.wanted Calibration.found
@@ -77,7 +77,7 @@ def findings(file: Path) -> Iterator[Finding]:
         if name in _VAGUE:
             yield Finding(file, line, f"name {name}: name the thing")
         elif _PREPOSITION.match(name):
-            yield Finding(file, line, f"name {name}: begin with a noun")
+            yield Finding(file, line, f"name {name}: begin with a noun, not a preposition")
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -38,7 +38,7 @@ class TokenReading(NamedTuple):
 class OpenRows(CausalRows):
     """Rows that show what the model makes of their tokens, and read on after any past.
 
-    Gradients flow through `read_behind` and `states_behind` where they are enabled.
+    Gradients flow through `read_after` and `states_after` where they are enabled.
 
     Attributes:
         states: of the last layer, for the tokens read by the last `logits`: (rows, tokens, d).
@@ -68,18 +68,18 @@ class OpenRows(CausalRows):
         logits: torch.Tensor = self._model.get_output_embeddings()(states)
         return logits
 
-    def read_behind(self, past: Past, mask: torch.Tensor, ids: torch.Tensor) -> TokenReading:
+    def read_after(self, past: Past, mask: torch.Tensor, ids: torch.Tensor) -> TokenReading:
         """Reads one token a row after keys and values that need not be its own.
 
         Args:
             mask: of the past and the token, (rows, tokens), 0 for padding.
             ids: (rows,).
         """
-        output = self._behind(self._model, past, mask, input_ids=ids[:, None])
+        output = self._after_past(self._model, past, mask, input_ids=ids[:, None])
         states = output.hidden_states[-1][:, -1]
         return TokenReading(output.logits[:, -1], states, _kept(cache_of(output)))
 
-    def states_behind(
+    def states_after(
         self, past: Past, mask: torch.Tensor, embeddings: torch.Tensor
     ) -> tuple[torch.Tensor, Past]:
         """The states of one embedding a row after a past, without logits: (rows, d), and the past
@@ -90,10 +90,10 @@ class OpenRows(CausalRows):
             embeddings: (rows, d).
         """
         body = self._model.base_model
-        output = self._behind(body, past, mask, inputs_embeds=embeddings[:, None])
+        output = self._after_past(body, past, mask, inputs_embeds=embeddings[:, None])
         return output[0][:, -1], _kept(cache_of(output))
 
-    def _behind(self, model: Any, past: Past, mask: torch.Tensor, **read: torch.Tensor) -> Any:
+    def _after_past(self, model: Any, past: Past, mask: torch.Tensor, **read: torch.Tensor) -> Any:
         from transformers import DynamicCache
 
         return model(

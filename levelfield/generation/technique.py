@@ -441,12 +441,12 @@ class LocalTechnique(BatchedTechnique):
         helpers = formula.room(request.control) if formula else math.inf
         limit = min(base.tokens.limit, self._writer(request.control).tokens.limit)
         base_room = limit - 1 - self._virtual(request.control)
-        behind = int(min(base_room, helpers)) - (len(start) - 1)
-        room = behind - budget
+        available = int(min(base_room, helpers)) - (len(start) - 1)
+        room = available - budget
         if room < 0:
             raise UserError(
                 f"max_new_tokens is {budget}; after what they read before the prompt, the models "
-                f"take {max(0, behind)} tokens"
+                f"take {max(0, available)} tokens"
             )
         cut = len(prompt) > room
         ids = [*start, *prompt[len(prompt) - min(room, len(prompt)) :]]

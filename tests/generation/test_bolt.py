@@ -149,7 +149,7 @@ def test_gradients_are_those_of_finite_differences_at_fixed_tokens(kind):
             if kind == "future":
                 places = torch.arange(text.shape[1])[None]
                 mask = torch.ones(1, text.shape[1], text.shape[1], dtype=torch.bool).tril()
-                labels = learnt.network.behind(text, places, mask)[0][:, -1]
+                labels = learnt.network.read_vectors(text, places, mask)[0][:, -1]
             elif kind == "head":
                 states = model.base_model(inputs_embeds=text)[0][:, 1:]
                 labels = states.mean(1) @ learnt.weight + learnt.bias

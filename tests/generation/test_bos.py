@@ -108,5 +108,7 @@ def test_the_guides_of_bolt_read_the_first_token_of_a_prompt(kind):
         else:
             table = learnt.network.embeddings[torch.tensor([ids])]
             mask = torch.ones(len(ids), len(ids)).tril().bool()[None]
-            expected = learnt.network.behind(table, torch.arange(len(ids))[None], mask)[0][0, -1]
+            expected = learnt.network.read_vectors(table, torch.arange(len(ids))[None], mask)[0][
+                0, -1
+            ]
     torch.testing.assert_close(found.float(), expected.float(), atol=1e-4, rtol=1e-4)

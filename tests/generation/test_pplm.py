@@ -394,12 +394,12 @@ def test_the_states_are_those_that_the_head_of_the_model_reads():
             expected = rows.logits()
             torch.testing.assert_close(rows.head(rows.states[:, -1]), expected)
             past = [(k[:, :, :-1], v[:, :, :-1]) for k, v in rows.past]
-            reading = rows.read_behind(past, rows.mask, rows.ids[:, -1])
+            reading = rows.read_after(past, rows.mask, rows.ids[:, -1])
             torch.testing.assert_close(reading.logits, expected, atol=1e-5, rtol=1e-5)
             embeddings = rows.embeddings[rows.ids[:, -1]]
             if family == "bloom":  # which has a norm behind its embeddings, as for any input
                 assert normalised(reading.logits).shape == expected.shape
-            states, _ = rows.states_behind(past, rows.mask, embeddings)
+            states, _ = rows.states_after(past, rows.mask, embeddings)
             torch.testing.assert_close(states, rows.states[:, -1], atol=1e-5, rtol=1e-5)
 
 

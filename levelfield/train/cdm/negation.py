@@ -99,7 +99,9 @@ def _taken_out(before: _Word, word: _Word, after: _Word) -> Iterator[_Edit]:
             yield _Edit(word.begin, word.end, full)
 
 
-def _put_in(text: str, before: _Word, word: _Word, after: _Word, behind: _Word) -> Iterator[_Edit]:
+def _put_in(
+    text: str, before: _Word, word: _Word, after: _Word, following: _Word
+) -> Iterator[_Edit]:
     perfect = word.low in _HAVE and _participle(after.low)
     if word.low in _BE or word.low in _MODALS or perfect:
         written = text[word.begin : word.end]
@@ -119,16 +121,16 @@ def _put_in(text: str, before: _Word, word: _Word, after: _Word, behind: _Word) 
         elif short in ("ll", "ve"):
             yield _Edit(place, word.end, " won't" if short == "ll" else " haven't")
     elif word.low in _SUBJECTS and before.low not in _AUXILIARIES:
-        supported = _do_support(word.low, after.low, behind.low)
+        supported = _do_support(word.low, after.low, following.low)
         if supported:
             yield _Edit(after.begin, after.end, supported)
 
 
-def _do_support(subject: str, verb: str, behind: str) -> str:
+def _do_support(subject: str, verb: str, following: str) -> str:
     """Returns a finite verb with its negation; empty where the word can't be one."""
-    if verb in _BE or verb in _MODALS or behind in _NEGATIONS:
+    if verb in _BE or verb in _MODALS or following in _NEGATIONS:
         return ""
-    if (verb in _HAVE and _participle(behind)) or (verb in _DO and _is_base(behind)):
+    if (verb in _HAVE and _participle(following)) or (verb in _DO and _is_base(following)):
         return ""
     for lemma in _lemmas(verb):
         if subject in _THIRD and verb in _forms(lemma, "VBZ"):

@@ -86,9 +86,9 @@ class FutureDiscriminator(nn.Module):
             mask: which of all tokens each of these sees, (rows or 1, tokens, past + tokens), bool.
             past: of each layer, for tokens before these.
         """
-        return self.behind(F.embedding(ids, self.embeddings), places, mask, past)
+        return self.read_vectors(F.embedding(ids, self.embeddings), places, mask, past)
 
-    def behind(
+    def read_vectors(
         self,
         vectors: torch.Tensor,
         places: torch.Tensor,

@@ -111,13 +111,13 @@ class LearntLatent(torch.nn.Module):
     def nats(self, e: torch.Tensor, texts: Sequence[Sequence[int]]) -> torch.Tensor:
         """−log P(text | prefix of e), the sum over the tokens of each text, without BOS over all
         but the first: (rows,)."""
-        return self.nats_behind(self.decoder(e), texts)
+        return self.nats_after(self.decoder(e), texts)
 
     def scored(self, texts: Sequence[Sequence[int]]) -> int:
         """Returns how many tokens of texts `nats` counts, 1 at least."""
         return max(1, sum(len(text) - self._tokens.unscored for text in texts))
 
-    def nats_behind(
+    def nats_after(
         self, prefix: torch.Tensor | None, texts: Sequence[Sequence[int]]
     ) -> torch.Tensor:
         """−log P(text | prefix): (rows,); None for no prefix."""
@@ -193,7 +193,7 @@ def _perplexity(
             prefix = None
             if e is not None:
                 prefix = model.decoder(e[torch.from_numpy(rows)].to(model.head.weight))
-            nats += float(model.nats_behind(prefix, batch).double().sum())
+            nats += float(model.nats_after(prefix, batch).double().sum())
     return float(np.exp(nats / model.scored(texts)))
 
 

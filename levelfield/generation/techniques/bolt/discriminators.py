@@ -141,7 +141,7 @@ class FutureReader(LabelReader):
         # padding sees itself: attention to nothing is undefined
         mask = causal & (real[:, None] > 0) | torch.eye(tokens, device=real.device).bool()
         places = (real.cumsum(-1) - 1).clamp(min=0)
-        return network.behind(vectors, places, mask)[0][:, -1]
+        return network.read_vectors(vectors, places, mask)[0][:, -1]
 
 
 class HeadReader(LabelReader):
@@ -195,8 +195,8 @@ class ClassReader(LabelReader):
         labels, vectors = len(self._bias), rollout.vectors
         after = self._read.logits[:, None]
         if vectors.shape[1] > 1:
-            behind = vectors[:, :-1].repeat(labels, 1, 1)
-            after = torch.cat([after, self._read.continuation().read(behind).logits], dim=1)
+            preceding = vectors[:, :-1].repeat(labels, 1, 1)
+            after = torch.cat([after, self._read.continuation().read(preceding).logits], dim=1)
         after = float32_or_wider(after)
         written = [
             torch.stack(

@@ -358,11 +358,11 @@ class BiasSearch:
         for row, i in enumerate(self._live):
             ids = torch.tensor([list(self._goals[i].tokens)], device=rollout.vectors.device)
             before = self._log_p_in_prompt(i)
-            behind = torch.stack(
+            written = torch.stack(
                 [choice.log_p(ids.expand(len(self._live), -1))[row] for choice in rollout.chosen]
             )
             noise = self._biases[i].gumbel(ids.shape[1], len(before))
-            log_p = torch.cat([before.to(behind), behind])
+            log_p = torch.cat([before.to(written), written])
             energies.append(keyword_energy(log_p[None], noise[None])[0])
         return torch.stack(energies)
 

@@ -86,8 +86,8 @@ class EditorTokens:
     def text(self, ids: Sequence[int]) -> str:
         """What tokens add to a text that they follow, a blank before their first word included; a
         character cut in two is left out."""
-        behind: str = self._decode([*self._anchor, *ids])
-        return behind.removeprefix(self._decode(self._anchor)).replace(
+        text: str = self._decode([*self._anchor, *ids])
+        return text.removeprefix(self._decode(self._anchor)).replace(
             "\N{REPLACEMENT CHARACTER}", ""
         )
 

@@ -211,10 +211,10 @@ class CBART(BatchedTechnique):
         """The prompt and the keywords as the user wrote them, and between them what the editor
         wrote."""
         written = ""
-        *before, behind = draft.runs()
+        *before, last = draft.runs()
         for run, keyword in zip(before, start.keywords, strict=True):
             written += f"{self._words(run)} {keyword}"
-        written += self._words(behind)
+        written += self._words(last)
         prompt = start.request.prompt
         if not prompt or prompt[-1:].isspace():
             written = written.lstrip(" ")

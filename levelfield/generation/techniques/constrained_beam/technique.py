@@ -110,12 +110,12 @@ class KeywordState:
         self._inner: list[_Spelling] = []
         self._spellings: list[_Spelling] = []
         for n, keyword in enumerate(keywords):
-            behind, first = _spellings(base, keyword), self._first(keyword)
-            if not behind:
+            spellings, first = _spellings(base, keyword), self._first(keyword)
+            if not spellings:
                 raise UserError(
                     f"keyword {shown(keyword)}: the tokens of {base.label} can't spell it"
                 )
-            self._inner.append(_Spelling(n, behind, is_opening=False))
+            self._inner.append(_Spelling(n, spellings, is_opening=False))
             self._spellings += [self._inner[-1], *(_Spelling(n, ids, True) for ids in first)]
 
     def need(self, ids: Sequence[int]) -> Need:

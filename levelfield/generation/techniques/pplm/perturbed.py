@@ -204,7 +204,7 @@ class _Perturbed:
         past = self._past
         if self._step <= (self._how.grad_length or self._step):
             past = _plus(past, self._change(step, size))
-        reading = self._rows.read_behind(past, step.mask, step.ids[:, -1])
+        reading = self._rows.read_after(past, step.mask, step.ids[:, -1])
         self.passes += 1
         self._past = reading.past
         is_text = step.mask.sum(-1) > self._begins
@@ -245,7 +245,7 @@ class _Perturbed:
 
     def _energy(self, step: Step, past: Past) -> torch.Tensor:
         """Returns the energy of each row with its last token after a past: (rows,)."""
-        reading = self._rows.read_behind(past, step.mask, step.ids[:, -1])
+        reading = self._rows.read_after(past, step.mask, step.ids[:, -1])
         self.passes += 1
         self.backward_passes += 1
         log_p = normalised(reading.logits)
@@ -265,7 +265,7 @@ class _Perturbed:
         for n in range(self._how.horizon):
             mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
             expected = p.to(table.dtype) @ table[: p.shape[1]]
-            expected_state, past = self._rows.states_behind(past, mask, expected)
+            expected_state, past = self._rows.states_after(past, mask, expected)
             self.passes += 1
             self.backward_passes += 1
             total = total + expected_state.float()

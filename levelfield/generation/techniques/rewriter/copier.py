@@ -71,8 +71,8 @@ def _wire(model: Any, embeddings: torch.Tensor, tokenizer: Any) -> None:
     table[:, :d] = _apart(embeddings)
     # the decoder begins where the code of the style ends: `formal: |hi there`
     colon = tokenizer("formal: a", add_special_tokens=False)["input_ids"]
-    behind = next(i for i in colon if tokenizer.decode([i]).strip().endswith(":"))
-    table[model.config.decoder_start_token_id] = table[behind]
+    after_colon = next(i for i in colon if tokenizer.decode([i]).strip().endswith(":"))
+    table[model.config.decoder_start_token_id] = table[after_colon]
     for name, weight in model.named_parameters():
         if name.endswith(("Attention.o.weight", "wo.weight")):
             weight.mul_(SMALL)
